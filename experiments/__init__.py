@@ -1,0 +1,1 @@
+"""Configs, data, models, fine-tuning and the experiments themselves."""

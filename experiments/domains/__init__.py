@@ -1,0 +1,1 @@
+"""Kinds of domain source, one file each."""

@@ -1,0 +1,1 @@
+"""Fisher alignment of output heads, exactly and by a one-pass sketch."""

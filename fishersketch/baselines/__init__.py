@@ -1,0 +1,1 @@
+"""Baselines that an alignment is compared with, one method per file."""
