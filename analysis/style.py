@@ -108,7 +108,7 @@ def new_figure(height: float, caption: str, width: float = WIDTH) -> Figure:
     """
     figure = Figure(figsize=(width, height), layout="constrained")
     lines = textwrap.wrap(caption, max(24, int(width * 17.5)))
-    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=6, color=MUTED)
+    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=6, alpha=0.75)
     return figure
 
 

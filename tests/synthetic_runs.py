@@ -1,4 +1,4 @@
-"""Writes run folders of small made-up numbers: synthetic, in the format of the run store, for tests of analysis."""
+"""Writes synthetic run folders, small made-up numbers in the format of the run store."""
 
 import json
 from pathlib import Path

@@ -37,6 +37,7 @@ def draw(pairs: Pairs, caption: str) -> Figure:
         _panel(axes, pairs, target, pairs.gain)
         if target + columns >= count:
             axes.tick_params(labelbottom=True)
+            axes.set_xlabel("joint alignment", fontsize=7)
     handles, labels = grid[0, 0].get_legend_handles_labels()
     kept = dict(zip(labels, handles, strict=True))
     figure.legend(kept.values(), kept.keys(), loc="outside upper center", ncols=4)
@@ -58,8 +59,8 @@ def _panel(axes: Axes, pairs: Pairs, target: int, gain: np.ndarray) -> None:
     )
     pick, best = pairs.pick(target), pairs.best(target)
     for source, marker, size, colour, label in (
-        (pick, "o", 62, style.PICK, "pick"),
-        (best, "D", 52, style.BEST, "best source"),
+        (pick, "o", 40, style.PICK, "pick"),
+        (best, "D", 90, style.BEST, "best source"),
     ):
         where = (joint[source], gain[source, target])
         axes.scatter(
@@ -68,5 +69,4 @@ def _panel(axes: Axes, pairs: Pairs, target: int, gain: np.ndarray) -> None:
     axes.set_title(pairs.names[target], fontsize=7.5, loc="left", pad=2)
     axes.tick_params(labelsize=6)
     axes.margins(0.12)
-    axes.set_xlabel("")
     style.grid(axes)

@@ -21,7 +21,6 @@ METRICS = (
     "sketch.rmse_joint",
     "sketch.spearman_coupling",
     "sketch.signature_bytes",
-    "seconds",
 )
 
 
