@@ -66,15 +66,15 @@ def download(package: Package, into: Path) -> Path:
     found = sorted(into.iterdir())
     if run.returncode != 0 or len(found) != 1:
         raise UserError(
-            f"{package.label}: could not be fetched from the package index ({_reason(run.stderr)}); connect to "
-            f"an index, or set PIP_FIND_LINKS to a folder that holds this {form}, and run again"
+            f"{package.label}: could not be fetched from the package index ({_reason(run.stderr)}); "
+            f"connect to an index, or set PIP_FIND_LINKS to a folder that holds this {form}, and run again"
         )
     with found[0].open("rb") as file:
         has = hashlib.file_digest(file, "sha256").hexdigest()
     if has != package.sha256:
         raise UserError(
-            f"{package.label}: the download has sha256 {has}, but {package.sha256} is pinned; it is corrupt or "
-            f"not the released file: run again, with PIP_INDEX_URL set to another index if it stays so"
+            f"{package.label}: the download has sha256 {has}, but {package.sha256} is pinned; it is corrupt "
+            f"or not the released file: run again, with PIP_INDEX_URL set to another index if it stays so"
         )
     return found[0]
 

@@ -12,20 +12,21 @@ from filelock import FileLock
 def cache_root() -> Path:
     """Returns the cache folder: ``FISHERSKETCH_CACHE``, or ``fishersketch`` in the user's cache folder."""
     chosen = os.environ.get("FISHERSKETCH_CACHE")
-    return (
-        Path(chosen).expanduser().resolve() if chosen else Path(platformdirs.user_cache_dir("fishersketch"))
-    )
+    return Path(chosen or platformdirs.user_cache_dir("fishersketch")).expanduser().resolve()
 
 
 def make_once(folder: Path, make: Callable[[Path], None]) -> Path:
     """Returns a folder that exists, making it whole or not at all.
 
-    Processes that ask at the same time make it once: the others wait. What a killed process left unfinished is
-    thrown away.
+    Processes that ask at the same time make it once: the others wait. What a killed process left unfinished
+    is thrown away.
 
     Args:
         folder: Where it shall be.
         make: Makes the folder at the path it is given, which does not exist yet.
+
+    Returns:
+        The folder.
     """
     if folder.is_dir():
         return folder

