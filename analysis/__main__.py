@@ -3,11 +3,15 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from analysis.compare import compare
 from analysis.errors import AnalysisError
 from analysis.present import present
+from analysis.report import report
 from analysis.sweep import sweep
+
+DEFAULT_RECORDS = ("runs", "results")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,18 +33,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows.add_argument("folder", help="a folder of runs of one job")
     side = commands.add_parser("compare", help="print the main metrics of several runs side by side")
     side.add_argument("runs", nargs="+", help="finished run folders of one job")
+    whole = commands.add_parser("report", help="gather runs beside the paper's claims into a page and files")
+    whole.add_argument("records", nargs="?", help="a run store or records; default: runs, or else results")
+    whole.add_argument("--out", default="report", help="folder for the report (default: report)")
     given = parser.parse_args(arguments)
     try:
         if given.command == "show":
             print(present(given.run))
         elif given.command == "sweep":
             print(sweep(given.folder))
-        else:
+        elif given.command == "compare":
             print(compare(given.runs))
+        else:
+            print(report(given.records or _default_records(), given.out))
     except AnalysisError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _default_records() -> str:
+    for name in DEFAULT_RECORDS:
+        if Path(name).is_dir():
+            return name
+    raise AnalysisError(f"report: no folder {' or '.join(DEFAULT_RECORDS)} here; name the records")
 
 
 if __name__ == "__main__":

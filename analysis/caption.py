@@ -1,5 +1,7 @@
 """The line that says what a table or figure was made from."""
 
+from typing import Any
+
 from analysis.load import RunFolder
 
 
@@ -12,7 +14,7 @@ def model_of(run: RunFolder) -> str:
     Returns:
         Its name, from the metrics or else the config.
     """
-    return str(run.metrics.get("model") or run.setting("model.name") or "no model")
+    return str(_held(run).get("model") or run.setting("model.name") or "no model")
 
 
 def data_of(run: RunFolder) -> str:
@@ -24,8 +26,8 @@ def data_of(run: RunFolder) -> str:
     Returns:
         Its name, from the metrics or else the config, and the number of domains.
     """
-    name = str(run.metrics.get("data") or run.setting("domains.name") or "no data set")
-    count = len(run.metrics.get("domains", []))
+    name = str(_held(run).get("data") or run.setting("domains.name") or "no data set")
+    count = len(_held(run).get("domains", []))
     return f"{name} ({count} domains)" if count else name
 
 
@@ -39,8 +41,9 @@ def samples_of(run: RunFolder) -> str:
         Number of samples with its unit.
     """
     for key, unit in (("n_tokens", "tokens"), ("n_samples", "samples"), ("n", "samples")):
-        if isinstance(run.metrics.get(key), int):
-            return f"{run.metrics[key]:,} {unit}"
+        count = _held(run).get(key)
+        if isinstance(count, int):
+            return f"{count:,} {unit}"
     return "number of samples not recorded"
 
 
@@ -62,3 +65,7 @@ def caption(run: RunFolder) -> str:
         f"seed {run.manifest.get('seed', 'not recorded')}",
     ]
     return ("Smoke run, not a result. " if run.smoke else "") + ", ".join(parts) + "."
+
+
+def _held(run: RunFolder) -> dict[str, Any]:
+    return run.metrics if run.status == "finished" else {}

@@ -9,9 +9,9 @@ import pandas as pd
 from analysis import jobs
 from analysis.caption import data_of, model_of, samples_of
 from analysis.errors import AnalysisError
-from analysis.load import MISSING, RunFolder, look_up
-from analysis.sweep import varied
-from analysis.tables import UNDEFINED, markdown
+from analysis.load import RunFolder
+from analysis.sweep import metric_cell, varied
+from analysis.tables import markdown
 
 
 def compare(folders: Sequence[str | Path]) -> str:
@@ -48,6 +48,5 @@ def _column(run: RunFolder) -> dict[str, Any]:
     if run.smoke:
         column["n"] += " (smoke run, not a result)"
     for key in jobs.find(run.job).METRICS:
-        value = look_up(run.metrics, key)
-        column[key] = "not in run" if value is MISSING else UNDEFINED if value is None else value
+        column[key] = metric_cell(run, key)
     return column

@@ -22,8 +22,9 @@ class Pairs:
         separability_gap: (T,).
         n_tokens: tokens sketched a task, (T,).
         gain: mean over fine-tuning seeds in nats per token, (T, T) [source, target], or None.
-        gain_seeds: (S, T, T), or None.
         base_loss: nats per token, (T,), or None.
+        scores: the matrix by which each estimator picks, (T, T) [source, target]: the alignments and, where
+            the run holds ``arrays/estimators.npz``, every other estimator.
     """
 
     names: list[str]
@@ -32,8 +33,8 @@ class Pairs:
     separability_gap: np.ndarray
     n_tokens: np.ndarray
     gain: np.ndarray | None
-    gain_seeds: np.ndarray | None
     base_loss: np.ndarray | None
+    scores: dict[str, np.ndarray]
 
     def order(self, target: int, score: str = "joint") -> list[int]:
         """Sources of a target, highest score first, ties in the order of the tasks, undefined scores last.
@@ -120,16 +121,19 @@ def read_pairs(run: RunFolder) -> Pairs:
     for key in (*FACTORS, "stderr_sketch"):
         if stored[key].shape != (count, count):
             raise AnalysisError(f"{where}: {key} has shape {stored[key].shape}, expected {(count, count)}")
-    gain = seeds = base = None
+    gain = base = None
     if run.has_arrays("transfer"):
         transfer = run.arrays("transfer")
         tuned = [str(name) for name in transfer["names"]]
         if sorted(tuned) != sorted(names):
             raise AnalysisError(f"{run.path}/arrays/transfer.npz: names other tasks than alignments.npz")
         places = [tuned.index(name) for name in names]
-        seeds = transfer["gain"][:, places][:, :, places].astype(float)
+        gain = transfer["gain"].mean(axis=0)[np.ix_(places, places)].astype(float)
         base = transfer["base_loss"][places].astype(float)
-        gain = seeds.mean(axis=0)
+    scores = {key: stored[key].astype(float) for key in FACTORS}
+    if run.has_arrays("estimators"):
+        held = run.arrays("estimators")
+        scores |= {key: held[key].astype(float) for key in held if held[key].shape == (count, count)}
     return Pairs(
         names=names,
         groups=[str(group) for group in stored["groups"]],
@@ -137,8 +141,8 @@ def read_pairs(run: RunFolder) -> Pairs:
         separability_gap=stored["separability_gap"].astype(float),
         n_tokens=stored["n_tokens"],
         gain=gain,
-        gain_seeds=seeds,
         base_loss=base,
+        scores=scores,
     )
 
 

@@ -6,7 +6,17 @@ import pandas as pd
 
 from analysis.load import RunFolder
 
-COLUMNS = ("top1", "top3", "mean_regret", "max_regret", "mean_regret_relative", "mean_spearman")
+MAIN = ("top1", "top3", "mean_regret", "max_regret", "mean_spearman")
+COLUMNS = (
+    *MAIN,
+    "mean_regret_relative",
+    "matrix_spearman",
+    "matrix_p_mantel",
+    "p_top1_against_joint",
+    "p_regret_against_joint",
+    "undefined_scores",
+)
+CEILINGS = {"other fine-tuning seed": "ceiling_top1_seeds", "transposed gain": "ceiling_top1_transpose"}
 UNITS = "regret in nats per token; intervals over targets"
 
 
@@ -32,16 +42,20 @@ def scores(run: RunFolder) -> pd.DataFrame:
         run: a run with transfer.
 
     Returns:
-        One row an estimator and a last one, ``random``; what the run does not hold is ``not computed``.
+        One row an estimator, one for chance and one for each ceiling, the Top-1 that the gains themselves
+        reach when they rank; what the run does not hold is ``not computed``.
     """
-    names = [*estimators(run), "random"]
+    bounds = {"random": "random_top1"} | CEILINGS
+    bounds = {name: key for name, key in bounds.items() if isinstance(run.metrics.get(key), float)}
+    names = [*estimators(run), *bounds]
     frame = pd.DataFrame({"estimator": names})
     for column in COLUMNS:
         values = run.metrics.get(column)
         if not isinstance(values, dict):
             continue
-        chance = run.metrics.get("random_top1") if column == "top1" else None
-        cells = [values.get(name, chance if name == "random" else None) for name in names]
+        cells = [values.get(name) for name in names]
+        if column == "top1":
+            cells[len(names) - len(bounds) :] = [run.metrics[key] for key in bounds.values()]
         frame[column] = _column(cells)
         spread = run.metrics.get(f"{column}_interval")
         if isinstance(spread, dict):

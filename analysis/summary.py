@@ -3,7 +3,7 @@
 from analysis.caption import caption
 from analysis.load import RunFolder
 from analysis.pairs import Pairs
-from analysis.scores import COLUMNS, scores, sketch_against_exact
+from analysis.scores import MAIN, scores, sketch_against_exact
 from analysis.tables import shown
 
 MOST_SOURCES = 3  # sources shown for each target; tables/ranking.csv holds all
@@ -56,7 +56,7 @@ def _ranked(pairs: Pairs) -> str:
 
 def _scores(run: RunFolder) -> str:
     frame = scores(run)
-    kept = [column for column in COLUMNS if column in frame]
+    kept = [column for column in MAIN if column in frame]
     rows = [["estimator", *(column.replace("_", " ") for column in kept)]]
     for _, row in frame.iterrows():
         cells = [str(row["estimator"])]

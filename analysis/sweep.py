@@ -63,7 +63,7 @@ def sweep_table(folder: Path) -> pd.DataFrame:
             row["status"] += " (smoke)"
         row |= changed[run.path]
         if run.status == "finished":
-            row |= {key: _metric(run, key) for key in metrics}
+            row |= {key: metric_cell(run, key) for key in metrics}
         else:
             row |= dict.fromkeys(metrics, run.status)
         row["seconds"] = run.manifest.get("wall_seconds") or "not recorded"
@@ -132,7 +132,16 @@ def _flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _metric(run: RunFolder, key: str) -> Any:
+def metric_cell(run: RunFolder, key: str) -> Any:
+    """One metric as a table shows it.
+
+    Args:
+        run: a finished run.
+        key: dotted key.
+
+    Returns:
+        The value, or words where the run does not hold it or holds null.
+    """
     value = look_up(run.metrics, key)
     if value is MISSING:
         return "not in run"

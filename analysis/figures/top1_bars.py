@@ -9,7 +9,7 @@ from analysis.scores import estimators
 
 
 def draw(run: RunFolder, caption: str) -> Figure:
-    """Horizontal bars, the estimator's interval as a whisker and chance as a dashed line.
+    """Horizontal bars, the estimator's interval as a whisker chance and ceiling as lines.
 
     Args:
         run: a run with ``top1`` and ``random_top1``.
@@ -35,10 +35,15 @@ def draw(run: RunFolder, caption: str) -> Figure:
     chance = run.metrics.get("random_top1")
     if chance is not None:
         axes.axvline(chance, color=style.PICK, linestyle="--", label=f"random ({chance:.3f})")
-        figure.legend(loc="outside upper right")
+    ceiling = run.metrics.get("ceiling_top1_seeds")
+    if ceiling is not None:
+        axes.axvline(
+            ceiling, color=style.BEST, linestyle=":", label=f"other fine-tuning seed ({ceiling:.3f})"
+        )
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlim(0, 1)
     axes.set_xlabel("Top-1: share of targets whose pick was the best source")
+    figure.legend(loc="outside upper right", ncols=2)
     style.grid(axes, "x")
     return figure

@@ -3,11 +3,11 @@
 import pandas as pd
 
 from analysis.caption import caption
-from analysis.figures import factors, gain_scatter, heatmap, task_map, top1_bars
+from analysis.figures import factors, gain_scatter, heatmap, regret_curve, task_map, top1_bars
 from analysis.load import RunFolder
 from analysis.pairs import FACTORS, Pairs, matrix, ranking, read_pairs
 from analysis.presentation import Figure, Presentation, Table
-from analysis.scores import UNITS, scores, sketch_against_exact
+from analysis.scores import UNITS, estimators, scores, sketch_against_exact
 from analysis.summary import summary
 
 METRICS = (
@@ -90,6 +90,12 @@ def present(run: RunFolder) -> Presentation:
                 "Bars of Top-1: " + _bars(run) + ".",
                 lambda: top1_bars.draw(run, line),
             ),
+            Figure(
+                "regret",
+                "Share of targets that each estimator serves within a given regret",
+                f"Step curves over {count} targets. " + _regrets(run),
+                lambda: regret_curve.draw(pairs, estimators(run), line),
+            ),
         ]
     return Presentation(summary(run, pairs), tables, figures)
 
@@ -140,3 +146,9 @@ def _bars(run: RunFolder) -> str:
     return ", ".join(
         f"{row.estimator} {row.top1:.2f}" for row in frame.itertuples() if isinstance(row.top1, float)
     )
+
+
+def _regrets(run: RunFolder) -> str:
+    held = run.metrics.get("mean_regret") or {}
+    said = [f"{name} {held[name]:.4f}" for name in estimators(run) if held.get(name) is not None]
+    return "Mean regret in nats per token: " + ", ".join(said) + "."
