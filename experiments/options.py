@@ -8,8 +8,8 @@ A kind of model, domain or job keeps its settings in a plain dataclass beside it
         name: str = option("smollm2", "Name in tables and figures.")
         context: int = option(2048, "Longest window, in tokens.", min=1)
 
-A YAML file opts in with ``defaults: [/schema/model/package_gguf@_here_, _self_]``. OmegaConf lets no YAML change a
-frozen dataclass, so those are refused here.
+A YAML file opts in with ``defaults: [/schema/model/package_gguf@_here_, _self_]``. OmegaConf lets no YAML
+change a frozen dataclass, so those are refused here.
 """
 
 import copy

@@ -1,0 +1,183 @@
+"""The configuration of a run: its dataclasses, how they are found, and how a composed config becomes them."""
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+import experiments
+from experiments.errors import UserError
+from experiments.loggers import LoggerConfig
+from experiments.options import (
+    build_kind,
+    build_typed,
+    check,
+    explain,
+    field_names,
+    join,
+    option,
+    register,
+    registered,
+    unknown,
+)
+
+Job = Callable[..., None]
+_KINDS = ("model", "domains", "transfer")
+
+
+@register("estimator", "fishersketch")
+@dataclass
+class EstimatorConfig:
+    """How the signatures of the domains are made and compared."""
+
+    num_features: int = option(4096, "Features of each stream (m); a signature holds as many numbers.", min=1)
+    projection: str = option(
+        "block_hadamard",
+        "How activations and errors are projected.",
+        choices=("rademacher", "hadamard", "block_hadamard"),
+    )
+    signature: str = option(
+        "float32", "Numbers that a stored signature is made of.", choices=("float32", "int8", "int4")
+    )
+    self_terms: str = option(
+        "split",
+        "Norms from two disjoint halves of the sequences (less biased), or plain.",
+        choices=("split", "plain"),
+    )
+    label_mode: str = option(
+        "data",
+        "Labels from the text (empirical Fisher), or drawn from the model (true Fisher).",
+        choices=("data", "model"),
+    )
+    sample_unit: str = option(
+        "token", "What one sample is: a predicted token or a sequence.", choices=("token", "sequence")
+    )
+    label_seed: int = option(0, "Seed of the labels drawn when label_mode=model.", min=0)
+    exact_windows: int = option(
+        8, "Windows of each domain that are compared with the exact alignment as well; 0: none.", min=0
+    )
+
+
+@dataclass
+class Config:
+    """One run."""
+
+    job: str = option("source_selection", "What is run: the module experiments/<job>.py.")
+    seed: int = option(0, "Draws the projection, nothing else: tokens and fine-tuned rows are reused.", min=0)
+    device: str = option("auto", "cpu, cuda, cuda:N, or auto: the first GPU where there is one.")
+    store: str = option("runs", "Folder that gets the run folders.")
+    smoke: bool = option(False, "true marks a check of the machinery, whose numbers are no result.")
+    model: Any = option(None, "The model whose head is sketched.")
+    domains: Any = option(None, "The candidate sources and targets.")
+    estimator: EstimatorConfig = option(EstimatorConfig(), "How signatures are made.")
+    transfer: Any = option(None, "How sources are fine-tuned for the truth.")
+    logger: LoggerConfig = option(LoggerConfig(), "Where a copy of the run goes.")
+    settings: Any = option(None, "The job's own settings, where it has any.")
+
+    def check(self, key: str) -> None:
+        """Checks the fields that `option` cannot.
+
+        Raises:
+            UserError: For a job that does not exist, or no name for the store.
+        """
+        if self.job not in jobs():
+            raise UserError(f"job={self.job}: must be one of {', '.join(jobs())}")
+        if not self.store.strip():
+            raise UserError(f"store={self.store!r}: must be the name of a folder")
+
+
+@cache
+def discover() -> None:
+    """Imports every module of the package, so that every kind of model and domain and every job is known.
+
+    Raises:
+        UserError: With the module that cannot be imported.
+    """
+    for module in pkgutil.walk_packages(experiments.__path__, "experiments."):
+        try:
+            importlib.import_module(module.name)
+        except ImportError as error:
+            raise UserError(
+                f"{module.name} cannot be imported: {error}; is the environment complete?"
+            ) from error
+    from experiments.finetune import TransferConfig
+
+    ConfigStore.instance().store(name="schema", node=Config(transfer=TransferConfig()))
+
+
+def jobs() -> dict[str, Job]:
+    """Returns the jobs by name: each module's function ``run(cfg, store)``, where it has one."""
+    discover()
+    found: dict[str, Job] = {}
+    for module in pkgutil.iter_modules(experiments.__path__):
+        run = vars(sys.modules[f"experiments.{module.name}"]).get("run")
+        if inspect.isfunction(run) and list(inspect.signature(run).parameters) == ["cfg", "store"]:
+            found[module.name] = run
+    return found
+
+
+def load(raw: DictConfig) -> Config:
+    """Makes the dataclasses of a composed config and checks every value.
+
+    Args:
+        raw: What Hydra composed under the ``schema``.
+
+    Returns:
+        The config, with nothing left to resolve.
+
+    Raises:
+        UserError: With the dotted key and the value.
+    """
+    discover()
+    try:
+        cfg = cast(Config, OmegaConf.to_object(raw))
+    except OmegaConfBaseException as error:
+        raise UserError(explain(error)) from None
+    _refuse_additions(raw, "")
+    for group in _KINDS:
+        if not dataclasses.is_dataclass(getattr(cfg, group)):
+            setattr(cfg, group, build_kind(group, getattr(cfg, group), group))
+    own = registered("settings").get(cfg.job)
+    if own is not None and not isinstance(cfg.settings, own):
+        cfg.settings = build_typed(own, cfg.settings or {}, "settings")
+    check(cfg)
+    return cfg
+
+
+def resolved(raw: DictConfig) -> dict[str, Any]:
+    """Returns a composed config as plain values, each part with the ``kind`` of its dataclass.
+
+    Args:
+        raw: What Hydra composed.
+
+    Raises:
+        UserError: For an interpolation that leads nowhere.
+    """
+    try:
+        plain = cast(dict[str, Any], OmegaConf.to_container(raw, resolve=True))
+    except OmegaConfBaseException as error:
+        raise UserError(explain(error)) from None
+    for group, content in plain.items():
+        for kind, cls in registered(group).items():
+            if cls is OmegaConf.get_type(raw, group):
+                plain[group] = {"kind": kind} | content
+    return plain
+
+
+def _refuse_additions(node: DictConfig, key: str) -> None:
+    # What ``+key=value`` adds to a dataclass, no code reads.
+    cls = OmegaConf.get_type(node)
+    for name in node:
+        if dataclasses.is_dataclass(cls) and name not in field_names(cls):
+            raise UserError(unknown(join(key, name), str(name), field_names(cls)))
+        if OmegaConf.is_dict(node._get_node(name)):
+            _refuse_additions(node[name], join(key, name))
