@@ -1,1 +1,7 @@
-"""Kinds of domain source, one file each."""
+"""Domains by kind: one file each, found by itself."""
+
+import importlib
+import pkgutil
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")

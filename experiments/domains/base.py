@@ -1,0 +1,89 @@
+"""What a domain is, and what every kind of domain source gives."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from omegaconf import MISSING
+
+from experiments.options import option
+
+
+@dataclass(frozen=True)
+class Domain:
+    """One corpus as token windows.
+
+    A window's first column is context only: the W other columns are predicted, each from all columns before
+    it.
+
+    Attributes:
+        name: Name in tables and figures.
+        group: Group that it belongs to.
+        source: Where its text comes from.
+        licence: Licence of the text.
+        train: Fine-tuning windows, (n_train, W + 1) int64.
+        sketch: Windows that a signature sees, the first of ``train``, (n_sketch, W + 1) int64.
+        held_out: Windows that are never sketched or trained on, (n_held_out, W + 1) int64.
+    """
+
+    name: str
+    group: str
+    source: str
+    licence: str
+    train: torch.Tensor
+    sketch: torch.Tensor
+    held_out: torch.Tensor
+
+    @property
+    def digest(self) -> dict[str, str]:
+        """Hashes of the windows, by the names ``train``, ``sketch`` and ``held_out``."""
+        return {part: _digest(getattr(self, part)) for part in ("train", "sketch", "held_out")}
+
+
+@dataclass(frozen=True)
+class DomainSet:
+    """Domains that share a tokenizer and whose held-out text is in no domain's training text.
+
+    Attributes:
+        name: Name in tables and figures.
+        domains: The T domains.
+        overlap: ``overlap[i, j]``: share of the spans of target j's held-out text that source i's training
+        text
+            holds too, before they were dropped, (T, T) float64; 0 where j has no span.
+        dropped: Number of held-out spans dropped for it, by domain.
+        siblings: Names of domains that share text by descent, by family; two or more in each.
+    """
+
+    name: str
+    domains: list[Domain]
+    overlap: np.ndarray
+    dropped: dict[str, int]
+    siblings: dict[str, list[str]]
+
+
+@dataclass
+class Source:
+    """Where the text of one domain comes from; each kind adds its own fields."""
+
+    group: str = option(MISSING, "Group of the domain.")
+    licence: str = option(MISSING, "Licence of the text.")
+
+    def describe(self) -> str:
+        """Returns where the text comes from, in a few words."""
+        raise NotImplementedError
+
+    def documents(self, key: str) -> Iterator[str]:
+        """Yields the domain's texts, always in the same order.
+
+        Args:
+            key: Dotted key of the entry, for errors.
+        """
+        raise NotImplementedError
+
+
+def _digest(windows: torch.Tensor) -> str:
+    # The shape is hashed too: the same tokens cut otherwise are other windows.
+    content = np.ascontiguousarray(windows.numpy().astype("<i8"))
+    return hashlib.sha256(str(content.shape).encode() + content.tobytes()).hexdigest()[:16]

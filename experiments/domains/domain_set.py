@@ -1,0 +1,151 @@
+"""A set of domains: chosen entries, split into training and held-out windows without leakage between them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from experiments.domains.base import Domain, DomainSet, Source
+from experiments.domains.pieces import shuffled_pieces
+from experiments.domains.spans import HeldOutText, spans
+from experiments.domains.windows import cut_windows, encode, tokens_per_window
+from experiments.errors import UserError
+from experiments.options import build_kind, option, register
+
+
+@register("domains", "set")
+@dataclass
+class DomainSetConfig:
+    """Domains by name, and how much of each is trained on, sketched and held out.
+
+    Each domain's text is cut into pieces, which are ordered by a hash. The first pieces are the training
+    text; of the others, spans that are in the training text of any domain of the set are dropped, and what
+    stays is the held-out text.
+    """
+
+    name: str = option("set", "Name in tables and figures.")
+    seed: int = option(0, "Orders the pieces of text.", min=0)
+    window_tokens: int = option(64, "Predicted tokens of a window.", min=1)
+    train_windows: int = option(16, "Fine-tuning windows a domain.", min=1)
+    sketch_windows: int = option(16, "Windows a domain that signatures see, of the fine-tuning ones.", min=1)
+    held_out_windows: int = option(6, "Windows a domain that are never sketched or trained on.", min=1)
+    piece_characters: int = option(512, "Longest piece of text that goes to one side as a whole.", min=16)
+    span_characters: int = option(20, "Shortest span that is looked for in other domains.", min=1)
+    limit: int | None = option(None, "Use the first so many domains; null for all.", min=1)
+    groups: list[str] | None = option(None, "Use the domains of these groups; null for all.")
+    include: list[str] | None = option(None, "Use the domains of these names; null for all.")
+    siblings: dict[str, list[str]] = option({}, "Families of domains that share text by descent.")
+    entries: dict[str, Any] = option(
+        {}, "Domain by name: its kind, group, licence and the kind's own fields."
+    )
+
+    def check(self, key: str) -> None:
+        """Checks what concerns several fields, and every entry.
+
+        Raises:
+            UserError: For the first that is wrong.
+        """
+        if self.sketch_windows > self.train_windows:
+            raise UserError(
+                f"{key}.sketch_windows={self.sketch_windows}: must be at most "
+                f"{key}.train_windows={self.train_windows}"
+            )
+        known = {
+            "include": set(self.entries),
+            "groups": {source.group for source in self._sources(key).values()},
+        }
+        for name, members in self.siblings.items():
+            _refuse_unknown(f"{key}.siblings.{name}", members, known["include"])
+        _refuse_unknown(f"{key}.include", self.include or [], known["include"])
+        _refuse_unknown(f"{key}.groups", self.groups or [], known["groups"])
+        if not self.chosen(key):
+            raise UserError(
+                f"{key}.entries: no domain is left; set entries, or widen include, groups or limit"
+            )
+
+    def chosen(self, key: str = "domains") -> dict[str, Source]:
+        """Returns the sources of the domains that are left to use, by name."""
+        sources = {
+            name: source
+            for name, source in self._sources(key).items()
+            if (self.include is None or name in self.include)
+            and (self.groups is None or source.group in self.groups)
+        }
+        return dict(list(sources.items())[: self.limit])
+
+    def _sources(self, key: str) -> dict[str, Source]:
+        return {
+            name: build_kind("domain", entry, f"{key}.entries.{name}") for name, entry in self.entries.items()
+        }
+
+    def build(self, tokenizer: Any, key: str = "domains") -> DomainSet:
+        """Reads, splits and encodes the chosen domains.
+
+        Args:
+            tokenizer: A transformers tokenizer.
+            key: Dotted key of this config, for errors.
+
+        Returns:
+            The domains, with the overlap of their texts before any span was dropped.
+
+        Raises:
+            UserError: A source cannot be read, or a domain has too few tokens.
+        """
+        self.check(key)
+        width = tokens_per_window(tokenizer, self.window_tokens)
+        sources = self.chosen(key)
+        train_ids, train_spans, rest = {}, {}, {}
+        for name, source in sources.items():
+            where = f"{key}.entries.{name}"
+            pieces = shuffled_pieces(source.documents(where), self.piece_characters, self.seed)
+            train_ids[name], read = encode(pieces, tokenizer, self.train_windows * width)
+            rest[name] = pieces[len(read) :]
+            train_spans[name] = {span for piece in read for span in spans(piece, self.span_characters)}
+        everywhere = set().union(*train_spans.values())
+
+        domains, seen = [], {}
+        for name, source in sources.items():
+            held_out = HeldOutText(rest[name], everywhere, self.span_characters)
+            ids, _ = encode(held_out, tokenizer, self.held_out_windows * width)
+            seen[name] = held_out
+            self._refuse_short(
+                f"{key}.entries.{name}", len(train_ids[name]), len(ids), width, held_out.dropped
+            )
+            train = cut_windows(train_ids[name], tokenizer, self.train_windows, self.window_tokens)
+            domains.append(
+                Domain(
+                    name=name,
+                    group=source.group,
+                    source=source.describe(),
+                    licence=source.licence,
+                    train=train,
+                    sketch=train[: self.sketch_windows],
+                    held_out=cut_windows(ids, tokenizer, self.held_out_windows, self.window_tokens),
+                )
+            )
+        families = {
+            family: [name for name in members if name in sources] for family, members in self.siblings.items()
+        }
+        return DomainSet(
+            name=self.name,
+            domains=domains,
+            overlap=np.array([[seen[j].share(train_spans[i]) for j in sources] for i in sources]),
+            dropped={name: held_out.dropped for name, held_out in seen.items()},
+            siblings={family: members for family, members in families.items() if len(members) > 1},
+        )
+
+    def _refuse_short(self, key: str, train: int, held_out: int, width: int, dropped: int) -> None:
+        need = (self.train_windows * width, self.held_out_windows * width)
+        if train < need[0] or held_out < need[1]:
+            raise UserError(
+                f"{key}: has {min(train, need[0]) + held_out} tokens (less {dropped} spans dropped from held-out "
+                f"text as they are in training text), but needs {sum(need)} ({need[0]} to train on, {need[1]} "
+                f"held out); give it more text, leave it out, or lower domains.train_windows, "
+                f"domains.held_out_windows or domains.window_tokens"
+            )
+
+
+def _refuse_unknown(key: str, names: list[str], known: set[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise UserError(f"{key}: there is no {name!r}; known: {', '.join(sorted(known))}")
