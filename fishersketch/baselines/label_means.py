@@ -64,8 +64,10 @@ class LabelMeansCollector:
         check_finite("activations", activations)
         if self._rows and activations.shape[1] != self._sums.shape[1]:
             raise FisherSketchError(
-                f"activations has {activations.shape[1]} dimensions, and the first chunk {self._sums.shape[1]}"
+                f"activations has {activations.shape[1]} dimensions, the first chunk {self._sums.shape[1]}"
             )
+        if len(labels) == 0:
+            return
         rows = torch.tensor(
             [self._rows.setdefault(label, len(self._rows)) for label in labels.tolist()], dtype=torch.int64
         )

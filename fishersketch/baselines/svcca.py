@@ -11,29 +11,26 @@ def svcca(
 ) -> float:
     """Return the mean canonical correlation of the leading singular subspaces of two representations.
 
-    Each centred matrix X = U S V^T is cut to the fewest leading components that carry the wanted share of
-    sum_k s_k^2, never fewer than one. Their canonical correlations are the singular values of U_x^T U_y, and
-
-        SVCCA = 1 / min(c_x, c_y) * sum_k rho_k .
+        SVCCA = 1 / min(c_x, c_y) * sum_k rho_k, with the rho_k of `canonical_correlations`.
 
     Args:
         first: Representations (n, d).
         second: Representations (n, d') of the same samples.
         variance: Share of the variance kept, in (0, 1].
-        max_components: At most so many components of each. With few samples 99 % of the variance takes as
-            many components as there are samples, and then the correlations are 1 for any representations.
+        max_components: At most so many components of each, or None for no limit. With few samples 99 % of the
+            variance takes nearly as many components as there are samples, and then there is no value.
 
     Returns:
         The mean correlation, in [0, 1]. It does not change under a shift, an orthogonal map or one scale of
         either representation.
 
     Raises:
-        UndefinedSimilarityError: A representation does not vary, or n <= c_x + c_y, where two subspaces of
-            the n - 1 centred dimensions must meet.
-        FisherSketchError: Malformed matrices, or an option out of range.
+        UndefinedSimilarityError: As `canonical_correlations`.
+        FisherSketchError: As `canonical_correlations`.
 
     Note:
-        Raghu, Gilmer, Yosinski, Sohl-Dickstein: SVCCA, NeurIPS 2017, section 2.
+        Raghu, Gilmer, Yosinski, Sohl-Dickstein: SVCCA: Singular Vector Canonical Correlation Analysis for
+        Deep Learning Dynamics and Interpretability, NeurIPS 2017, section 2.
 
     Examples:
         >>> import torch
@@ -42,6 +39,33 @@ def svcca(
         >>> mixed = first @ torch.randn(4, 4, generator=generator)
         >>> round(svcca(first, mixed, variance=1.0), 6)
         1.0
+    """
+    return float(
+        canonical_correlations(first, second, variance=variance, max_components=max_components).mean()
+    )
+
+
+def canonical_correlations(
+    first: torch.Tensor, second: torch.Tensor, *, variance: float = 0.99, max_components: int | None = None
+) -> torch.Tensor:
+    """Return the canonical correlations of the leading singular subspaces of two representations.
+
+    Each centred matrix X = U S V^T is cut to the fewest leading components that carry the wanted share of
+    sum_k s_k^2, never fewer than one. Their canonical correlations are the singular values of U_x^T U_y.
+
+    Args:
+        first: Representations (n, d).
+        second: Representations (n, d') of the same samples.
+        variance: Share of the variance kept, in (0, 1].
+        max_components: At most so many components of each, or None for no limit.
+
+    Returns:
+        Correlations (min(c_x, c_y),), falling, in [0, 1].
+
+    Raises:
+        UndefinedSimilarityError: Fewer than 3 samples, a representation that does not vary, or
+            n <= c_x + c_y, where any two subspaces of the n - 1 centred dimensions (nearly) meet.
+        FisherSketchError: Malformed matrices, or an option out of range.
     """
     first, second = as_pair(first, second)
     if not 0 < variance <= 1:
@@ -56,7 +80,7 @@ def svcca(
             f"SVCCA has no value: {left.shape[1]} and {right.shape[1]} components of {len(first)} samples "
             "correlate by necessity; give more samples or lower max_components"
         )
-    return float(torch.linalg.svdvals(left.T @ right).mean())
+    return torch.linalg.svdvals(left.T @ right)
 
 
 def _leading_samples(
