@@ -14,6 +14,8 @@ from matplotlib.figure import Figure
 WIDTH = 6.9  # inches: the text width of a two-column page
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito, without yellow
 PICK, BEST = COLOURS[1], COLOURS[2]  # the source picked, and the one that was best
+MARKERS = "osD^vP*Xh<>"
+DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 RAMP = "cividis"  # even in lightness, the same for the colour-blind
 MUTED = "#8a8a8a"
 
@@ -93,6 +95,22 @@ def grid(axes: Axes, axis: str = "both") -> None:
     """
     axes.set_axisbelow(True)
     axes.grid(True, axis=axis)  # type: ignore[arg-type]
+
+
+def line(place: int) -> dict[str, Any]:
+    """How one of several lines looks: no two differ in colour alone.
+
+    Args:
+        place: number of the line.
+
+    Returns:
+        Colour, marker and dashes.
+    """
+    return {
+        "color": COLOURS[place % len(COLOURS)],
+        "marker": MARKERS[place % len(MARKERS)],
+        "linestyle": DASHES[place % len(DASHES)],
+    }
 
 
 def new_figure(height: float, caption: str, width: float = WIDTH) -> Figure:

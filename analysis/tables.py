@@ -45,7 +45,9 @@ def shown(value: Any) -> str:
         return f"{int(number):,}"
     if not 1e-4 <= abs(number) < 1e6:
         return f"{number:.3e}"
-    return f"{number:.4f}" if abs(number) < 1 else f"{number:#.4g}".rstrip(".")
+    if abs(number) < 1:
+        return f"{number:.4f}" if abs(number) >= 0.01 else f"{number:#.3g}"
+    return f"{number:#.4g}".rstrip(".")
 
 
 def markdown(frame: pd.DataFrame) -> str:
@@ -59,7 +61,7 @@ def markdown(frame: pd.DataFrame) -> str:
     """
     cells = [[str(name) for name in frame.columns]] + _cells(frame)
     cells = [[cell.replace("|", r"\|") for cell in row] for row in cells]
-    right = [_numeric(frame.iloc[:, i]) for i in range(frame.shape[1])]
+    right = [numeric(frame.iloc[:, i]) for i in range(frame.shape[1])]
     widths = [max(3, *(len(row[i]) for row in cells)) for i in range(frame.shape[1])]
     rule = [
         "-" * (width - 1) + ":" if flag else "-" * width for width, flag in zip(widths, right, strict=True)
@@ -82,7 +84,7 @@ def latex(table: Table) -> str:
         A ``table`` environment with caption and label.
     """
     frame = table.frame
-    columns = "".join("r" if _numeric(frame.iloc[:, i]) else "l" for i in range(frame.shape[1]))
+    columns = "".join("r" if numeric(frame.iloc[:, i]) else "l" for i in range(frame.shape[1]))
     rows = [" & ".join(map(_escape, row)) + r" \\" for row in _cells(frame)]
     head = " & ".join(_escape(str(name)) for name in frame.columns) + r" \\"
     return "\n".join([
@@ -132,7 +134,15 @@ def _plain(value: Any) -> str:
     return str(value) if isinstance(value, (int, np.integer)) else shown(value)
 
 
-def _numeric(column: pd.Series) -> bool:
+def numeric(column: pd.Series) -> bool:
+    """Whether a column holds numbers, and so stands to the right.
+
+    Args:
+        column: one column of a table.
+
+    Returns:
+        True when any of its cells is a number.
+    """
     return any(isinstance(value, (int, float, np.number)) for value in column.astype(object))
 
 

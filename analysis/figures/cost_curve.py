@@ -4,7 +4,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis import style
-from analysis.figures.task_map import MARKERS
 
 
 def draw(frame: pd.DataFrame, caption: str) -> Figure:
@@ -26,10 +25,7 @@ def draw(frame: pd.DataFrame, caption: str) -> Figure:
     for axes, column, scale, label in panels:
         for place, (method, group) in enumerate(frame.groupby("method", sort=True)):
             kept = group.dropna(subset=[column]).sort_values("error_dim")
-            look = {
-                "color": style.COLOURS[place % len(style.COLOURS)],
-                "marker": MARKERS[place % len(MARKERS)],
-            }
+            look = style.line(place)
             axes.plot(kept["error_dim"], kept[column] * scale, label=str(method), **look)
         axes.set_xscale("log")
         axes.set_yscale("log")

@@ -4,7 +4,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis import style
-from analysis.figures.task_map import MARKERS
 
 
 def draw(points: pd.DataFrame, caption: str) -> Figure:
@@ -20,10 +19,10 @@ def draw(points: pd.DataFrame, caption: str) -> Figure:
     figure = style.new_figure(3.1, caption)
     left, right = figure.subplots(1, 2, sharey=True)
     for place, (kind, group) in enumerate(points.groupby("kind", sort=True)):
-        colour, marker = style.COLOURS[place % len(style.COLOURS)], MARKERS[place % len(MARKERS)]
+        look = style.line(place)
         for axes, column in ((left, "m"), (right, "bytes")):
             ordered = group.sort_values([column, "rmse"])
-            axes.plot(ordered[column], ordered["rmse"], color=colour, marker=marker, label=str(kind))
+            axes.plot(ordered[column], ordered["rmse"], label=str(kind), **look)
     sizes = points["m"].agg(["min", "max"]).astype(float)
     start = float(points.loc[points["m"] == points["m"].min(), "rmse"].max())
     falling = start * (sizes.iloc[0] / sizes) ** 0.5

@@ -7,8 +7,7 @@ from analysis import style
 from analysis.errors import AnalysisError
 from analysis.pairs import Pairs
 
-MOST_LINES = 6
-DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
+MOST_LINES = len(style.COLOURS)
 
 
 def regrets(scores: np.ndarray, gain: np.ndarray) -> np.ndarray:
@@ -49,15 +48,15 @@ def draw(pairs: Pairs, names: list[str], caption: str) -> Figure:
     drawn = [name for name in names if name in pairs.scores][:MOST_LINES]
     figure = style.new_figure(3.3, caption)
     axes = figure.add_subplot()
-    share = np.arange(len(pairs.names) + 1) / len(pairs.names)
+    share = np.append(np.arange(len(pairs.names) + 1) / len(pairs.names), 1)
     lines = [(name, regrets(pairs.scores[name], pairs.gain)) for name in drawn]
     lines.append(("random pick", regrets(np.zeros_like(pairs.gain), pairs.gain)))
     end = 1.05 * max(float(values.max()) for _, values in lines)
     for place, (name, values) in enumerate(lines):
         random = name == "random pick"
         look = {"color": style.MUTED if random else style.COLOURS[place], "linewidth": 0.9 if random else 1.5}
-        dash = "-" if random else DASHES[place]
-        steps = np.append(np.sort(values), end)
+        dash = "-" if random else style.DASHES[place]
+        steps = np.concatenate([[0], np.sort(values), [end]])
         axes.step(steps, share, where="post", label=name, linestyle=dash, **look)  # type: ignore[arg-type]
     axes.set_xlim(0, end or 1)
     axes.set_ylim(0, 1.02)

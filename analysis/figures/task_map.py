@@ -6,8 +6,6 @@ from matplotlib.figure import Figure
 from analysis import style
 from analysis.pairs import Pairs
 
-MARKERS = "osD^vP*Xh<>"
-
 
 def classical_scaling(distances: np.ndarray) -> tuple[np.ndarray, float]:
     """Points in the plane whose distances come near to the given ones (Torgerson's classical scaling).
@@ -52,7 +50,7 @@ def draw(pairs: Pairs, caption: str) -> Figure:
     axes = figure.add_subplot()
     for place, group in enumerate(dict.fromkeys(pairs.groups)):
         members = [i for i, name in enumerate(pairs.groups) if name == group]
-        colour, marker = style.COLOURS[place % len(style.COLOURS)], MARKERS[place % len(MARKERS)]
+        colour, marker = style.COLOURS[place % len(style.COLOURS)], style.MARKERS[place % len(style.MARKERS)]
         axes.scatter(points[members, 0], points[members, 1], s=30, color=colour, marker=marker, label=group)
     for i, name in enumerate(pairs.names):
         axes.annotate(name, points[i], xytext=(4, 3), textcoords="offset points", fontsize=6.5)
