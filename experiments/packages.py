@@ -81,5 +81,21 @@ PACKAGES = {
                 "*.dist-info/licenses/LICENSE",
             ),
         ),
+        Package(
+            name="biopython",
+            version="1.88",
+            sha256="9aaa31c0bda4d059f7b2ee00bfdb5cbb73ade3057aa4b737a7cc0187091d071a",
+            megabytes=20,
+            members=(
+                "Tests/GenBank/NC_000932.*",
+                "Tests/GenBank/arab1.gb",
+                "Tests/Blat/*.fa",
+                "Tests/PDB/2XHE.pdb",
+                "Tests/SwissProt/*.txt",
+                "Doc/examples/ls_orchid.fasta",
+                "LICENSE.rst",
+            ),
+            sdist=True,
+        ),
     )
 }

@@ -74,6 +74,16 @@ class Source:
         """Returns where the text comes from, in a few words."""
         raise NotImplementedError
 
+    def expand(self, name: str, key: str, characters: int) -> dict[str, "Source"]:
+        """Returns the domains that the entry stands for, by name: itself, unless a kind holds many.
+
+        Args:
+            name: Name of the entry.
+            key: Dotted key of the entry, for errors.
+            characters: Text beyond so many characters of a domain will not be read.
+        """
+        return {name: self}
+
     def documents(self, key: str) -> Iterator[str]:
         """Yields the domain's texts, always in the same order.
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from experiments.domains.base import Domain, DomainSet, Source
-from experiments.domains.pieces import shuffled_pieces
+from experiments.domains.pieces import first_characters, shuffled_pieces
 from experiments.domains.spans import HeldOutText, spans
 from experiments.domains.windows import cut_windows, encode, tokens_per_window
 from experiments.errors import UserError
@@ -31,9 +31,12 @@ class DomainSetConfig:
     held_out_windows: int = option(6, "Windows a domain that are never sketched or trained on.", min=1)
     piece_characters: int = option(512, "Longest piece of text that goes to one side as a whole.", min=16)
     span_characters: int = option(20, "Shortest span that is looked for in other domains.", min=1)
+    read_characters: int = option(
+        20_000_000, "Text beyond so many characters of a domain is not read.", min=1
+    )
     limit: int | None = option(None, "Use the first so many domains; null for all.", min=1)
-    groups: list[str] | None = option(None, "Use the domains of these groups; null for all.")
-    include: list[str] | None = option(None, "Use the domains of these names; null for all.")
+    groups: list[str] | None = option(None, "Use the entries of these groups; null for all.")
+    include: list[str] | None = option(None, "Use the entries of these names; null for all.")
     siblings: dict[str, list[str]] = option({}, "Families of domains that share text by descent.")
     entries: dict[str, Any] = option(
         {}, "Domain by name: its kind, group, licence and the kind's own fields."
@@ -64,7 +67,7 @@ class DomainSetConfig:
             )
 
     def chosen(self, key: str = "domains") -> dict[str, Source]:
-        """Returns the sources of the domains that are left to use, by name."""
+        """Returns the entries that are left to use, by name."""
         sources = {
             name: source
             for name, source in self._sources(key).items()
@@ -93,11 +96,11 @@ class DomainSetConfig:
         """
         self.check(key)
         width = tokens_per_window(tokenizer, self.window_tokens)
-        sources = self.chosen(key)
+        sources = self._expanded(key)
         train_ids, train_spans, rest = {}, {}, {}
         for name, source in sources.items():
-            where = f"{key}.entries.{name}"
-            pieces = shuffled_pieces(source.documents(where), self.piece_characters, self.seed)
+            documents = first_characters(source.documents(f"{key}.entries.{name}"), self.read_characters)
+            pieces = shuffled_pieces(documents, self.piece_characters, self.seed)
             train_ids[name], read = encode(pieces, tokenizer, self.train_windows * width)
             rest[name] = pieces[len(read) :]
             train_spans[name] = {span for piece in read for span in spans(piece, self.span_characters)}
@@ -134,13 +137,24 @@ class DomainSetConfig:
             siblings={family: members for family, members in families.items() if len(members) > 1},
         )
 
+    def _expanded(self, key: str) -> dict[str, Source]:
+        sources: dict[str, Source] = {}
+        for name, entry in self.chosen(key).items():
+            expanded = entry.expand(name, f"{key}.entries.{name}", self.read_characters)
+            for twice in sources.keys() & expanded.keys():
+                raise UserError(
+                    f"{key}.entries.{name}: has a domain {twice!r}, as another entry does; rename one"
+                )
+            sources |= expanded
+        return dict(list(sources.items())[: self.limit])
+
     def _refuse_short(self, key: str, train: int, held_out: int, width: int, dropped: int) -> None:
         need = (self.train_windows * width, self.held_out_windows * width)
         if train < need[0] or held_out < need[1]:
             raise UserError(
-                f"{key}: has {min(train, need[0]) + held_out} tokens (less {dropped} spans dropped from held-out "
-                f"text as they are in training text), but needs {sum(need)} ({need[0]} to train on, {need[1]} "
-                f"held out); give it more text, leave it out, or lower domains.train_windows, "
+                f"{key}: has {min(train, need[0]) + held_out} tokens, but needs {sum(need)} ({need[0]} to "
+                f"train on, {need[1]} held out); {dropped} spans of it were dropped as training text holds "
+                f"them; give it more text, leave it out, or lower domains.train_windows, "
                 f"domains.held_out_windows or domains.window_tokens"
             )
 

@@ -1,44 +1,50 @@
 """Documents cut into pieces of text and put in an order of their own.
 
-Train and held-out text are made of different pieces. A piece is part of one document, so a corpus of one long
-document (a JSON file is a single line) divides as well as one of many short ones.
+Training and held-out text are made of different pieces. A piece is part of one document, so a corpus of one
+long document (a JSON file is a single line) divides as well as one of many short ones.
 """
 
 import hashlib
 from collections.abc import Iterable, Iterator
 
+from experiments.domains.spans import normalised, segments
+
 
 def cut(document: str, characters: int) -> Iterator[str]:
-    """Yields consecutive pieces of at most that many characters, ended at a line feed, else a space."""
-    start = 0
-    while start < len(document):
-        end = min(start + characters, len(document))
-        if end < len(document):
-            # A break in the first half would leave a stub, so a worse one in the second half is preferred.
-            middle = start + characters // 2
-            for mark in ("\n", " "):
-                found = document.rfind(mark, middle, end)
-                if found != -1:
-                    end = found + 1
-                    break
-        yield document[start:end]
-        start = end
+    """Yields consecutive pieces of a document, at most that many characters each.
 
-
-def normalised(text: str) -> str:
-    """Returns the text with every run of white space as one space, and none around it.
-
-    >>> normalised("  a   b ")
-    'a b'
+    A piece ends where a span does, so that a span is never in two pieces, unless the span alone is too long.
     """
-    return " ".join(text.split())
+    piece = ""
+    for segment in segments(document):
+        if piece and len(piece) + len(segment) > characters:
+            yield piece
+            piece = ""
+        while len(segment) > characters:
+            # A space in the first half would leave a stub.
+            space = segment.rfind(" ", characters // 2, characters)
+            end = characters if space == -1 else space + 1
+            yield segment[:end]
+            segment = segment[end:]
+        piece += segment
+    if piece:
+        yield piece
+
+
+def first_characters(documents: Iterable[str], characters: int) -> Iterator[str]:
+    """Yields documents until they have that many characters in all; the last one is cut there."""
+    for document in documents:
+        yield document[:characters]
+        characters -= len(document)
+        if characters <= 0:
+            return
 
 
 def shuffled_pieces(documents: Iterable[str], characters: int, seed: int) -> list[str]:
     """Returns the distinct pieces of the documents, ordered by a hash of seed and text.
 
     The order is the same on every machine and release. It depends on a piece's own text only, so a text that
-    two domains share comes at a like place in both, and mostly on the same side of train and held-out.
+    two domains share comes at a like place in both, and mostly on the same side of training and held-out.
 
     Args:
         documents: The texts.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from experiments.assets import fetch
 from experiments.domains.base import Source
+from experiments.domains.package_text import readable
 from experiments.errors import UserError
 from experiments.options import option, register
 from experiments.packages import PACKAGES
@@ -17,21 +18,12 @@ class PygmentsExamples(Source):
 
     lexers: list[str] = option([], "Folders of example files, named as Pygments names the lexer.")
 
-    def check(self, key: str) -> None:
-        """Checks that a folder is named.
-
-        Raises:
-            UserError: If none is.
-        """
-        if not self.lexers:
-            raise UserError(f"{key}.lexers: must name at least one folder, such as [python]")
-
     def describe(self) -> str:
         """Returns the package and the folders."""
         return f"{PACKAGES['pygments'].label}, examples of {', '.join(self.lexers)}"
 
     def documents(self, key: str) -> Iterator[str]:
-        """Yields the files' texts, with bytes that are no UTF-8 read as Latin-1 (some examples are that old).
+        """Yields the files' texts.
 
         Raises:
             UserError: The package cannot be fetched or has no such folder.
@@ -44,8 +36,4 @@ class PygmentsExamples(Source):
             for path in files:
                 # The expected tokens of an example lie beside it.
                 if path.suffix != ".output":
-                    content = path.read_bytes()
-                    try:
-                        yield content.decode("utf-8")
-                    except UnicodeDecodeError:
-                        yield content.decode("latin-1")
+                    yield readable(path.read_bytes())

@@ -8,10 +8,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from experiments.domains.pieces import normalised
-
 LONG_LINE = 200
 _SENTENCE_END = re.compile(r"(?<=[.!?;}\]。！？।])")
+
+
+def normalised(text: str) -> str:
+    """Returns the text with every run of white space as one space, and none around it.
+
+    >>> normalised("  a   b ")
+    'a b'
+    """
+    return " ".join(text.split())
 
 
 def segments(text: str) -> list[str]:
@@ -49,7 +56,7 @@ class HeldOutText:
         for piece in self.pieces:
             kept = "".join(segment for segment in segments(piece) if self._keep(normalised(segment)))
             if kept.strip():
-                yield kept
+                yield kept.rstrip()
 
     def _keep(self, span: str) -> bool:
         if len(span) < self.characters:

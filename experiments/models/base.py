@@ -1,11 +1,12 @@
 """What every kind of model builds."""
 
-import hashlib
 import json
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from experiments.hashes import short_hash
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -33,11 +34,6 @@ class LoadedModel:
     device: torch.device
     vocabulary_size: int
     context_length: int
-
-
-def short_hash(*parts: str) -> str:
-    """Returns 16 hexadecimal digits that stand for the parts, in order."""
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def loaded_causal_lm(name: str, model: Any, tokenizer: Any, fingerprint: str) -> LoadedModel:

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from experiments.assets import fetch
-from experiments.models.base import DTYPES, LoadedModel, loaded_causal_lm, short_hash
+from experiments.hashes import short_hash
+from experiments.models.base import DTYPES, LoadedModel, loaded_causal_lm
 from experiments.options import option, register
 from experiments.packages import PACKAGES
 from experiments.paths import cache_root, make_once

