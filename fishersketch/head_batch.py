@@ -112,7 +112,7 @@ def prepare_batch(
         nothing = torch.empty(0, head.in_features, dtype=dtype, device=device)
         return HeadBatch(name, head, OutputTransform(), nothing, nothing, positions.to(device), uniforms)
     capture = capture_head(model, head, inputs, positions.shape, int(positions.index[0]))
-    hidden = capture.hidden.flatten(0, -2)[positions.index.to(capture.hidden.device)]
+    hidden = capture.hidden.flatten(0, -2)[positions.index.to(capture.hidden.device)].to(device)
     batch = HeadBatch(name, head, capture.transform, hidden, hidden.to(dtype), positions.to(device), uniforms)
     _check_finite(batch.activations, "activations", batch, 0)
     formed = raw_outputs(head, hidden[:1], batch.activations[:1])[0]

@@ -43,9 +43,9 @@ def output_head(model: nn.Module) -> nn.Linear:
         linear = [layer for layer in head.modules() if isinstance(layer, nn.Linear)]
         if len(linear) == 1 and head[-1] is linear[0]:
             head = linear[0]
-    if not isinstance(head, nn.Linear):
+    if not isinstance(head, nn.Linear) or _computes_more(head):
         raise FisherSketchError(
-            f"the output head of {name} is a {type(head).__name__}, not one linear layer (nn.Linear): "
+            f"the output head of {name} is a {type(head).__name__}, not a plain linear layer (nn.Linear): "
             "choose a model with a linear head, and merge adapters into it"
         )
     if not head.weight.is_floating_point() or head.weight.shape != (head.out_features, head.in_features):
@@ -53,7 +53,15 @@ def output_head(model: nn.Module) -> nn.Linear:
             f"the output head of {name} is a {type(head).__name__} with a packed {head.weight.dtype} weight: "
             "load the head unquantized"
         )
+    if head.weight.is_meta:
+        raise FisherSketchError(f"the output head of {name} has no weight in memory: load it on a device")
     return head
+
+
+# A subclass with tensors of its own in a forward of its own, such as a learned scale or a quantization table.
+def _computes_more(head: nn.Linear) -> bool:
+    names = {name for name, _ in [*head.named_parameters(), *head.named_buffers()]}
+    return type(head).forward is not nn.Linear.forward and not names <= {"weight", "bias"}
 
 
 def _find_head(model: nn.Module) -> Any:
