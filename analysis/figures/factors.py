@@ -7,6 +7,7 @@ from analysis import style
 from analysis.pairs import Pairs
 
 PARTS = (("activation", style.COLOURS[0]), ("error", style.COLOURS[4]), ("coupling", style.COLOURS[3]))
+MOST_BARS = 40  # of more targets, those whose pick is least aligned
 
 
 def draw(pairs: Pairs, caption: str) -> Figure:
@@ -20,13 +21,18 @@ def draw(pairs: Pairs, caption: str) -> Figure:
         caption: what they were made from.
 
     Returns:
-        The figure. A pair with a factor at or below 0 has no logarithm and is named so instead.
+        The figure, of at most `MOST_BARS` picks, the least aligned. A pair with a factor at or below 0 has no
+        logarithm and is named so instead.
     """
-    count = len(pairs.names)
+    joints = [pairs.alignment["joint"][pairs.pick(target), target] for target in range(len(pairs.names))]
+    targets = sorted(
+        sorted(range(len(joints)), key=lambda j: (np.nan_to_num(joints[j], nan=-1), j))[:MOST_BARS]
+    )
+    count = len(targets)
     figure = style.new_figure(1.2 + 0.24 * count, caption)
     axes = figure.add_subplot()
     labels = []
-    for row, target in enumerate(range(count)):
+    for row, target in enumerate(targets):
         source = pairs.pick(target)
         labels.append(f"{pairs.names[target]}  ←  {pairs.names[source]}")
         values = [float(pairs.alignment[key][source, target]) for key, _ in PARTS]

@@ -1,12 +1,16 @@
-"""Alignment against transfer gain, one panel a target."""
+"""Alignment against transfer gain: a panel a target, or one panel for many."""
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from analysis import style
 from analysis.errors import AnalysisError
 from analysis.pairs import Pairs
+
+MOST_PANELS = 40  # targets; more share one panel
+COLUMNS = 4
 
 
 def draw(pairs: Pairs, caption: str) -> Figure:
@@ -17,7 +21,7 @@ def draw(pairs: Pairs, caption: str) -> Figure:
         caption: what they were made from.
 
     Returns:
-        The figure; every panel shares the axis of alignment and has its own axis of gain.
+        The figure; panels share the axis of alignment and each has its own axis of gain.
 
     Raises:
         AnalysisError: the run has no gains.
@@ -25,17 +29,24 @@ def draw(pairs: Pairs, caption: str) -> Figure:
     if pairs.gain is None:
         raise AnalysisError("gain against alignment: the run has no transfer gains")
     count = len(pairs.names)
-    columns = min(4, count) if count <= 24 else 8
-    rows = -(-count // columns)
-    figure = style.new_figure(0.9 + rows * (1.45 if columns <= 4 else 1.0), caption)
+    together = count > MOST_PANELS
+    columns = 1 if together else min(COLUMNS, count)
+    rows = 1 if together else -(-count // columns)
+    figure = style.new_figure(5.0 if together else 0.9 + 1.45 * rows, caption)
     grid = figure.subplots(rows, columns, sharex=True, squeeze=False)
-    for target in range(rows * columns):
-        axes = grid[target // columns, target % columns]
-        if target >= count:
-            axes.set_visible(False)
-            continue
-        _panel(axes, pairs, target, pairs.gain)
-        if target + columns >= count:
+    for target in range(count):
+        axes = grid[0, 0] if together else grid[target // columns, target % columns]
+        _points(axes, pairs, target, pairs.gain, size=0.5 if together else 1.0)
+        if not together:
+            axes.set_title(pairs.names[target], fontsize=7.5, loc="left", pad=2)
+            axes.tick_params(labelsize=6)
+    for place, axes in enumerate(grid.flat):
+        axes.set_visible(together or place < count)
+        axes.axhline(0, color=style.MUTED, linewidth=0.6)
+        axes.margins(0.14)
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        style.grid(axes)
+        if together or place + columns >= count:
             axes.tick_params(labelbottom=True)
             axes.set_xlabel("joint alignment", fontsize=7)
     handles, labels = grid[0, 0].get_legend_handles_labels()
@@ -45,28 +56,20 @@ def draw(pairs: Pairs, caption: str) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, pairs: Pairs, target: int, gain: np.ndarray) -> None:
+def _points(axes: Axes, pairs: Pairs, target: int, gain: np.ndarray, size: float) -> None:
     joint = pairs.alignment["joint"][:, target]
     others = [i for i in range(len(pairs.names)) if i != target]
     same = [i for i in others if pairs.groups[i] == pairs.groups[target]]
     rest = [i for i in others if i not in same]
-    axes.axhline(0, color=style.MUTED, linewidth=0.6)
-    axes.scatter(
-        joint[rest], gain[rest, target], s=11, color=style.COLOURS[5], label="source of another group"
-    )
-    axes.scatter(
-        joint[same], gain[same, target], s=11, color=style.COLOURS[0], label="source of the same group"
-    )
-    pick, best = pairs.pick(target), pairs.best(target)
-    for source, marker, size, colour, label in (
-        (pick, "o", 40, style.PICK, "pick"),
-        (best, "D", 90, style.BEST, "best source"),
+    for members, colour, label in (
+        (rest, style.COLOURS[5], "source of another group"),
+        (same, style.COLOURS[0], "source of the same group"),
     ):
+        axes.scatter(joint[members], gain[members, target], s=11 * size, color=colour, label=label)
+    for source, marker, area, colour, label in (
+        (pairs.pick(target), "o", 40, style.PICK, "pick"),
+        (pairs.best(target), "D", 90, style.BEST, "best source"),
+    ):
+        look = {"facecolors": "none", "edgecolors": colour, "linewidths": 1.3 * size, "zorder": 3}
         where = (joint[source], gain[source, target])
-        axes.scatter(
-            *where, s=size, marker=marker, facecolors="none", edgecolors=colour, linewidths=1.3, label=label
-        )
-    axes.set_title(pairs.names[target], fontsize=7.5, loc="left", pad=2)
-    axes.tick_params(labelsize=6)
-    axes.margins(0.12)
-    style.grid(axes)
+        axes.scatter(*where, s=area * size, marker=marker, label=label, **look)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from analysis import style
 from analysis.pairs import Pairs
 
-MOST_WITH_VALUES = 40  # tasks; beyond it the printed values would be too small to read
+MOST_WITH_VALUES = 20  # tasks; beyond it the printed values would be too small to read
 
 
 def draw(pairs: Pairs, caption: str, key: str = "joint", label: str = "joint alignment (cosine)") -> Figure:
@@ -28,7 +28,7 @@ def draw(pairs: Pairs, caption: str, key: str = "joint", label: str = "joint ali
     values = pairs.alignment[key][np.ix_(order, order)].copy()
     np.fill_diagonal(values, np.nan)
     with_values = count <= MOST_WITH_VALUES
-    side = max(4.6, count * (0.4 if with_values else 0.16))
+    side = max(4.6, count * (0.38 if with_values else 0.13))
     figure = style.new_figure(side + 1.0, caption, width=max(style.WIDTH, side + 2.2))
     axes = figure.add_subplot()
     ramp = colormaps[style.RAMP].with_extremes(bad=(*to_rgb(style.MUTED), 0.25))

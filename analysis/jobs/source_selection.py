@@ -57,7 +57,7 @@ def present(run: RunFolder) -> Presentation:
         Figure(
             "factors",
             "What lowers the alignment of each pick: activations, errors or their coupling",
-            f"Stacked bars of -ln(activation), -ln(error) and -ln(coupling) for {count} picks.",
+            "Stacked bars of -ln(activation), -ln(error) and -ln(coupling) of the picks.",
             lambda: factors.draw(pairs, line),
         ),
         Figure(
