@@ -32,7 +32,12 @@ class DjangoPo(Source):
         import polib
 
         root = fetch(PACKAGES["django"])
-        catalogues = sorted(root.glob(f"django/**/locale/{self.locale}/LC_MESSAGES/*.po"))
+        folders = (root / "django" / "conf", *sorted((root / "django" / "contrib").iterdir()))
+        catalogues = [
+            path
+            for folder in folders
+            for path in sorted((folder / "locale" / self.locale / "LC_MESSAGES").glob("*.po"))
+        ]
         if not catalogues:
             have = sorted({
                 path.parent.parent.name for path in root.glob("django/conf/locale/*/LC_MESSAGES/*.po")

@@ -101,9 +101,9 @@ class DomainSetConfig:
         for name, source in sources.items():
             documents = first_characters(source.documents(f"{key}.entries.{name}"), self.read_characters)
             pieces = shuffled_pieces(documents, self.piece_characters, self.seed)
-            train_ids[name], read = encode(pieces, tokenizer, self.train_windows * width)
-            rest[name] = pieces[len(read) :]
-            train_spans[name] = {span for piece in read for span in spans(piece, self.span_characters)}
+            train_ids[name], used = encode(pieces, tokenizer, self.train_windows * width)
+            rest[name] = pieces[len(used) :]
+            train_spans[name] = {span for piece in used for span in spans(piece, self.span_characters)}
         everywhere = set().union(*train_spans.values())
 
         domains, seen = [], {}

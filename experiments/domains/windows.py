@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-BATCH_PIECES = 32
+BATCH_PIECES = 8
 
 
 def leading_token(tokenizer: Any) -> int | None:
@@ -29,21 +29,22 @@ def encode(pieces: Iterable[str], tokenizer: Any, enough: int) -> tuple[list[int
     """Encodes pieces until there are enough tokens, or no more pieces.
 
     Args:
-        pieces: The pieces of text; not read further than needed.
+        pieces: The pieces of text; read a few at a time.
         tokenizer: A transformers tokenizer.
         enough: Number of tokens to stop at.
 
     Returns:
-        The token ids, and the pieces that were read.
+        The token ids, and the pieces that they are of.
     """
     ids: list[int] = []
-    read: list[str] = []
+    used: list[str] = []
     rest = iter(pieces)
     while len(ids) < enough and (batch := list(islice(rest, BATCH_PIECES))):
         for piece, encoded in zip(batch, _ids(tokenizer, batch), strict=True):
-            ids += encoded
-            read.append(piece)
-    return ids, read
+            if len(ids) < enough:
+                ids += encoded
+                used.append(piece)
+    return ids, used
 
 
 def cut_windows(ids: list[int], tokenizer: Any, count: int, window_tokens: int) -> torch.Tensor:

@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 class HubCausalLM:
     """A causal language model at a pinned revision; code in the repository is never run.
 
-    Whether it can be had is asked first, so a gated or unreachable one fails at once. No other model ever takes
-    its place.
+    Whether it can be had is asked first, so a gated or unreachable one fails at once. No other model ever
+    takes its place.
     """
 
     name: str = option(MISSING, "Name in tables and figures.")
