@@ -7,8 +7,8 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from experiments.command_line import command, guarded
-from experiments.config import discover, jobs, load, resolved
+from experiments.command_line import command, guarded, one_job
+from experiments.config import discover, job, load, resolved
 from experiments.devices import pick_device
 from experiments.store import Store
 
@@ -16,14 +16,15 @@ from experiments.store import Store
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
 def main(raw: DictConfig) -> None:
     """Runs one job into its run folder, then makes its tables and figures."""
-    job = HydraConfig.get()
-    line = command(job.overrides.task, sweep=job.mode == RunMode.MULTIRUN)
-    with Store(Path(job.runtime.output_dir), resolved(raw), line) as store:
+    hydra_config = HydraConfig.get()
+    sweep = hydra_config.mode == RunMode.MULTIRUN
+    line = command(hydra_config.overrides.task, sweep)
+    with one_job(sweep), Store(Path(hydra_config.runtime.output_dir), resolved(raw), line) as store:
         cfg = load(raw)
         cfg.device = pick_device(cfg.device)
         store.record(device=cfg.device)
         cfg.logger.prepare()
-        jobs()[cfg.job](cfg, store)
+        job(cfg.job)(cfg, store)
         store.finish()
         import analysis
 

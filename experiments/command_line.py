@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from experiments.failures import Interrupted, Reported, expected, raise_on_signals, summary
 from experiments.hydra_errors import explain_hydra
 
+_WITH_TRACEBACK = os.environ.get("HYDRA_FULL_ERROR") == "1"
+
 
 @contextmanager
 def guarded() -> Generator[None, None, None]:
-    """Turns what ends a run early into one line on stderr and an exit code.
+    """Turns what ends the program early into one line on stderr and an exit code.
 
     The code is 1 for an error, 130 after Ctrl-C and 143 after SIGTERM. With ``HYDRA_FULL_ERROR=1`` in the
     environment an error keeps its traceback.
@@ -24,7 +26,6 @@ def guarded() -> Generator[None, None, None]:
     Raises:
         Exception: Any, with ``HYDRA_FULL_ERROR=1``.
     """
-    with_traceback = os.environ.get("HYDRA_FULL_ERROR") == "1"
     # Without it Hydra prints errors and exits by itself.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     raise_on_signals()
@@ -34,12 +35,42 @@ def guarded() -> Generator[None, None, None]:
         print("interrupted; the same command goes on from what is in the cache", file=sys.stderr)
         sys.exit(128 + (interrupt.signum if isinstance(interrupt, Interrupted) else signal.SIGINT))
     except Exception as error:
-        if with_traceback:
+        if _WITH_TRACEBACK:
             raise
-        if not isinstance(error, Reported):
-            line = expected(error) or explain_hydra(error, sys.argv[1:])
-            print(f"error: {line or summary(error) + ' (HYDRA_FULL_ERROR=1 shows where)'}", file=sys.stderr)
+        _report(error)
         sys.exit(1)
+
+
+@contextmanager
+def one_job(sweep: bool) -> Generator[None, None, None]:
+    """Says at once why a job failed, and lets the other jobs of a sweep go on.
+
+    Args:
+        sweep: Whether the job is one of ``-m``.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        Exception: Any, with ``HYDRA_FULL_ERROR=1``.
+        Reported: In a sweep, for Hydra, which goes on and fails at the end.
+    """
+    try:
+        yield
+    except Exception as error:
+        if _WITH_TRACEBACK:
+            raise
+        _report(error)
+        if sweep:
+            raise Reported(str(error)) from error
+        # An exception would make Hydra add a line of its own.
+        sys.exit(1)
+
+
+def _report(error: Exception) -> None:
+    if not isinstance(error, Reported):
+        line = expected(error) or explain_hydra(error, sys.argv[1:])
+        print(f"error: {line or summary(error) + ' (HYDRA_FULL_ERROR=1 shows where)'}", file=sys.stderr)
 
 
 def command(overrides: list[str], sweep: bool) -> str:

@@ -2,12 +2,12 @@
 
 import dataclasses
 import importlib
-import inspect
-import pkgutil
-import sys
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 from hydra.core.config_store import ConfigStore
@@ -16,6 +16,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 import experiments
 from experiments.errors import UserError
+from experiments.failures import summary
+from experiments.help_text import help_text
 from experiments.loggers import LoggerConfig
 from experiments.options import (
     build_kind,
@@ -87,42 +89,59 @@ class Config:
         """Checks the fields that `option` cannot.
 
         Raises:
-            UserError: For a job that does not exist, or no name for the store.
+            UserError: For a job that does not exist.
         """
         if self.job not in jobs():
             raise UserError(f"job={self.job}: must be one of {', '.join(jobs())}")
-        if not self.store.strip():
-            raise UserError(f"store={self.store!r}: must be the name of a folder")
 
 
 @cache
 def discover() -> None:
-    """Imports every module of the package, so that every kind of model and domain and every job is known.
+    """Imports every module of the package that registers a dataclass, and stores the schema of a config.
 
     Raises:
         UserError: With the module that cannot be imported.
     """
-    for module in pkgutil.walk_packages(experiments.__path__, "experiments."):
-        try:
-            importlib.import_module(module.name)
-        except ImportError as error:
-            raise UserError(
-                f"{module.name} cannot be imported: {error}; is the environment complete?"
-            ) from error
-    from experiments.finetune import TransferConfig
-
-    ConfigStore.instance().store(name="schema", node=Config(transfer=TransferConfig()))
+    for name in _modules(r"^@register\("):
+        _import(name)
+    transfer = _import("experiments.finetune").TransferConfig()
+    ConfigStore.instance().store(name="schema", node=Config(transfer=transfer))
+    conf = Path(__file__).resolve().parent.parent / "conf"
+    OmegaConf.register_new_resolver("folder", _folder)
+    # Hydra reads a dollar sign in its help template as a placeholder.
+    OmegaConf.register_new_resolver("help_text", lambda: help_text(conf, Config).replace("$", "$$"))
 
 
-def jobs() -> dict[str, Job]:
-    """Returns the jobs by name: each module's function ``run(cfg, store)``, where it has one."""
-    discover()
-    found: dict[str, Job] = {}
-    for module in pkgutil.iter_modules(experiments.__path__):
-        run = vars(sys.modules[f"experiments.{module.name}"]).get("run")
-        if inspect.isfunction(run) and list(inspect.signature(run).parameters) == ["cfg", "store"]:
-            found[module.name] = run
-    return found
+def jobs() -> list[str]:
+    """Returns the names of the jobs: the modules ``experiments/<job>.py`` that define ``run(cfg, store)``."""
+    names = [name.removeprefix("experiments.") for name in _modules(r"^def run\(\s*cfg\b")]
+    return sorted(name for name in names if "." not in name)
+
+
+def job(name: str) -> Job:
+    """Returns the function ``run(cfg, store)`` of a job."""
+    return cast(Job, _import(f"experiments.{name}").run)
+
+
+def _folder(key: str, path: str) -> str:
+    # Hydra makes run folders before a config is checked, and "" would put them at the root of the disk.
+    if not path.strip():
+        raise UserError(f"{key}={path!r}: must be the name of a folder")
+    return path
+
+
+def _modules(mark: str) -> list[str]:
+    """Returns the names of the package's modules whose source matches a pattern; it imports none of them."""
+    root = Path(experiments.__file__).parent
+    matches = (path for path in root.rglob("*.py") if re.search(mark, path.read_text("utf-8"), re.MULTILINE))
+    return sorted(".".join(path.relative_to(root.parent).with_suffix("").parts) for path in matches)
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise UserError(f"{name} cannot be imported: {summary(error)}") from error
 
 
 def load(raw: DictConfig) -> Config:

@@ -20,7 +20,7 @@ def explain_hydra(error: BaseException, arguments: list[str]) -> str | None:
     Returns:
         One line, or None for an error of another origin.
     """
-    cause = error.__cause__
+    cause = error.__cause__ or error.__context__
     if isinstance(error, OverrideParseException):
         return _grammar(error.override)
     if isinstance(error, MissingConfigException):
@@ -30,8 +30,8 @@ def explain_hydra(error: BaseException, arguments: list[str]) -> str | None:
         )
         return f"{group}={name}: no such choice; {choices}" if group else f"{name}: no such config; {choices}"
     if isinstance(cause, OmegaConfBaseException) and isinstance(error, HydraException):
-        where = re.match(r"In '(.+?)'", str(error))
-        return explain(cause) + (f" (in conf/{where[1]}.yaml)" if where else "")
+        where = re.match(r"In '(.+?)': \w+ raised", str(error))
+        return _with_value(explain(cause), arguments) + (f" (in {where[1]}.yaml)" if where else "")
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"{error.problem_mark.name}, line {error.problem_mark.line + 1}: {error.problem}"
     if isinstance(error, OmegaConfBaseException):
@@ -45,6 +45,15 @@ def explain_hydra(error: BaseException, arguments: list[str]) -> str | None:
     if isinstance(error, HydraException) or (isinstance(error, ValueError) and "--cfg" in str(error)):
         return " ".join(str(error).split())
     return None
+
+
+def _with_value(line: str, arguments: list[str]) -> str:
+    """Returns the line with the argument it is about in the place of a bare key."""
+    key, colon, rest = line.partition(": ")
+    for argument in arguments:
+        if argument.lstrip("+").startswith(f"{key}="):
+            return f"{argument}{colon}{rest}"
+    return line
 
 
 def _grammar(override: str) -> str:

@@ -33,7 +33,16 @@ from experiments.errors import UserError
 
 T = TypeVar("T")
 _registry: dict[str, dict[str, type]] = {}
-_WORDS = {"Integer": "an integer", "Float": "a number", "Boolean": "true or false", "String": "text"}
+# How OmegaConf says that a value does not fit, and how a user may be told.
+_MISFITS = {
+    r"Value '(?P<value>.*)' of type '\w+' could not be converted to Integer": "must be an integer",
+    r"Value '(?P<value>.*)' of type '\w+' could not be converted to Float": "must be a number",
+    r"Value '(?P<value>.*)' is not a valid bool": "must be true or false",
+    r"(field '.*' is not Optional|Incompatible value 'None')": "must not be null",
+    r"Invalid value assigned: .* is not a ListConfig": "must be a list, as [1,2]",
+    r"Cannot convert '.*' to string": "must be text",
+    r"Cannot assign .* to (DictConfig|structured)": "must be a mapping",
+}
 
 
 def option(
@@ -189,7 +198,7 @@ def unknown(key: str, name: str, known: Iterable[str]) -> str:
     """Returns the error line for a name that does not exist: the nearest one, or all that do."""
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
     return f"{key}: no such setting; {hint}"
 
 
@@ -197,12 +206,16 @@ def explain(error: OmegaConfBaseException, key: str = "") -> str:
     """Returns one line for an OmegaConf error: the dotted key, the value if known, and what is expected."""
     first = str(error.msg or error).splitlines()[0]
     where = join(key, error.full_key) if error.full_key else key
+    refused, _, by_resolver = first.partition(" raised while resolving interpolation: ")
+    if refused == UserError.__name__:
+        return by_resolver
     if isinstance(error, ConfigKeyError | ConfigAttributeError) and error.object_type is not None:
         known = field_names(error.object_type) if dataclasses.is_dataclass(error.object_type) else []
         return unknown(where, str(error.key), known)
     if isinstance(error, MissingMandatoryValue):
         return f"{where}: must be set"
-    match = re.match(r"Value '(.*)' of type '\w+' could not be converted to (\w+)", first)
-    if match:
-        return f"{where}={match[1]}: must be {_WORDS.get(match[2], match[2])}"
+    for pattern, rule in _MISFITS.items():
+        if match := re.match(pattern, first):
+            value = match.groupdict().get("value")
+            return f"{where}: {rule}" if value is None else f"{where}={value}: {rule}"
     return f"{where}: {first}"
