@@ -8,7 +8,7 @@ from pathlib import Path
 from analysis.compare import compare
 from analysis.errors import AnalysisError
 from analysis.present import present
-from analysis.report import report
+from analysis.reporting import report
 from analysis.sweep import sweep
 
 DEFAULT_RECORDS = ("runs", "results")

@@ -19,8 +19,8 @@ from analysis.claims import VERDICTS, judge, read_claims, read_paper
 from analysis.errors import AnalysisError
 from analysis.figures.regret_curve import regrets
 from analysis.load import RunFolder
-from analysis.report import report
-from analysis.report.gather import gather
+from analysis.reporting import report
+from analysis.reporting.gather import gather
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 BROWSER = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")

@@ -28,8 +28,8 @@ def draw(run: RunFolder, caption: str) -> Figure:
             axes.text(0, row, " undefined", va="center", fontsize=7)
             continue
         axes.barh(row, value, height=0.66, color=style.COLOURS[0] if name == "joint" else style.COLOURS[5])
-        if spread.get(name):
-            low, high = spread[name]
+        low, high = spread.get(name) or (None, None)
+        if low is not None and high is not None:
             reach = np.clip([[value - low], [high - value]], 0, None)
             axes.errorbar(value, row, xerr=reach, color=style.ink(), capsize=2, linewidth=0.9)
     chance = run.metrics.get("random_top1")

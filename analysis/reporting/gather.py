@@ -1,0 +1,163 @@
+"""Which runs a report rests on, and which it leaves out and why."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.caption import data_of, model_of, samples_of
+from analysis.errors import AnalysisError
+from analysis.load import RunFolder, find_runs
+
+
+@dataclass(frozen=True)
+class Records:
+    """The runs of a store.
+
+    Attributes:
+        root: the store.
+        runs: all runs, whatever became of them.
+        chosen: the runs that results come from: for each job, model and data the finished run that ended
+            last, smoke runs never among them.
+    """
+
+    root: Path
+    runs: list[RunFolder]
+    chosen: list[RunFolder]
+
+    def name(self, run: RunFolder) -> str:
+        """Where a run is.
+
+        Args:
+            run: one of `runs`.
+
+        Returns:
+            Its folder, relative to the store.
+        """
+        path = run.path.relative_to(self.root).as_posix()
+        return path if path != "." else run.path.resolve().name
+
+    def of(self, job: str) -> list[RunFolder]:
+        """The chosen runs of a job.
+
+        Args:
+            job: its name.
+
+        Returns:
+            One run for each model and data.
+        """
+        return [run for run in self.chosen if run.job == job]
+
+    def siblings(self, run: RunFolder) -> list[RunFolder]:
+        """The results of the same job, model and data.
+
+        Args:
+            run: one of `chosen`.
+
+        Returns:
+            It and the finished runs, smoke runs left out, that it was chosen from.
+        """
+        return [other for other in self.runs if usable(other) and kind(other) == kind(run)]
+
+    def why_none(self, job: str) -> str:
+        """Why a job has no result.
+
+        Args:
+            job: its name.
+
+        Returns:
+            One line.
+        """
+        runs = [run for run in self.runs if run.job == job]
+        if not runs:
+            return f"no run of job {job}"
+        states = ["smoke" if run.status == "finished" else run.status for run in runs]
+        counts = [f"{states.count(state)} {state}" for state in sorted(set(states))]
+        return f"no result of job {job}: its runs are {', '.join(counts)}"
+
+    def table(self) -> pd.DataFrame:
+        """Every run and what was made of it.
+
+        Returns:
+            One row a run.
+        """
+        rows = []
+        for run in self.runs:
+            if run in self.chosen:
+                use = "shown"
+            elif usable(run):
+                use = "one of several: in the table of settings"
+            else:
+                use = "not used: smoke run" if run.status == "finished" else f"not used: {run.status}"
+            rows.append({
+                "run": self.name(run),
+                "job": run.job,
+                "status": run.status,
+                "use": use,
+                "model": model_of(run),
+                "data": data_of(run),
+                "n": samples_of(run),
+                "seed": _said(run.manifest.get("seed")),
+                "device": _said(run.manifest.get("device")),
+                "seconds": _said(run.manifest.get("wall_seconds")),
+                "commit": _said(run.manifest.get("git_commit"))[:12]
+                + (" (changed)" if run.manifest.get("git_dirty") else ""),
+                "error": run.why.removeprefix(": ") or "none",
+            })
+        return pd.DataFrame(rows)
+
+
+def usable(run: RunFolder) -> bool:
+    """Whether a run is a result.
+
+    Args:
+        run: any run.
+
+    Returns:
+        True for a finished run that is no smoke run.
+    """
+    return run.status == "finished" and not run.smoke
+
+
+def kind(run: RunFolder) -> tuple[str, str, str]:
+    """What a run is about.
+
+    Args:
+        run: a finished run.
+
+    Returns:
+        Its job, model and data.
+    """
+    return run.job, model_of(run), data_of(run)
+
+
+def gather(root: str | Path) -> Records:
+    """Read a store.
+
+    Args:
+        root: folder of runs, or of records of them.
+
+    Returns:
+        Its runs and those that results come from.
+
+    Raises:
+        AnalysisError: no such folder, or no run in it.
+    """
+    root = Path(root)
+    runs = find_runs(root)
+    if not runs:
+        raise AnalysisError(f"{root}: holds no run folder (no manifest.json)")
+    last: dict[tuple[str, str, str], RunFolder] = {}
+    for run in filter(usable, runs):
+        held = last.get(kind(run))
+        if held is None or _ended(run) >= _ended(held):
+            last[kind(run)] = run
+    return Records(root, runs, sorted(last.values(), key=kind))
+
+
+def _ended(run: RunFolder) -> str:
+    return str(run.manifest.get("finished") or "")
+
+
+def _said(value: object) -> str:
+    return "not recorded" if value is None else f"{value:.1f}" if isinstance(value, float) else str(value)
