@@ -80,7 +80,8 @@ def _figure(figure: Figure, files: Files) -> str:
     light = f'<img src="{light}" alt="{escape(figure.alternative, quote=True)}">'
     links = ", ".join(f'<a href="figures/{figure.name}.{kind}">{kind.upper()}</a>' for kind in ("pdf", "png"))
     caption = f"<figcaption>{escape(figure.title)} ({links})</figcaption>"
-    return f"<figure><picture>{dark}{light}</picture>{caption}</figure>"
+    picture = f'<div class="picture" tabindex="0"><picture>{dark}{light}</picture></div>'
+    return f"<figure>{picture}{caption}</figure>"
 
 
 def _table(table: Table) -> str:
