@@ -123,6 +123,13 @@ def test_paired_computes_in_float64_and_leaves_its_inputs(measure):
 
 
 @paired
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_paired_takes_representations_from_a_gpu(measure):
+    first, second = make_pair(3)
+    assert measure(first.cuda(), second.cuda()) == measure(first, second)
+
+
+@paired
 def test_paired_refuses_what_is_not_a_pair(measure):
     first, second = make_pair(4)
     broken = second.clone()
@@ -197,6 +204,15 @@ def test_streamed_takes_empty_chunks_and_half_precision(case):
     mixed = collect(collector, half, batch=50)
     widened = collect(case.collector(), (half[0].double(), half[1].double(), labels))
     assert case.similarity(mixed, widened) == pytest.approx(1, abs=1e-12)
+
+
+@streamed
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_streamed_takes_chunks_from_a_gpu(case):
+    task, other = make_task(17, samples=300), collect(case.collector(), make_task(18, samples=300))
+    moved = collect(case.collector(), tuple(part.cuda() for part in task), batch=50)
+    expected = case.similarity(collect(case.collector(), task), other)
+    assert case.similarity(moved, other) == pytest.approx(expected, abs=1e-12)
 
 
 @streamed

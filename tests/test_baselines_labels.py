@@ -77,7 +77,13 @@ def test_pairs_are_the_shared_labels_in_one_order():
 def test_a_measure_on_label_means_sees_the_pairs():
     first, second = (collect(LabelMeansCollector(), make_task(seed, samples=200)) for seed in range(2))
     pairs = paired_label_means(first, second, min_count=4)
-    assert on_label_means(linear_cka, min_count=4)(first, second) == linear_cka(pairs.first, pairs.second)
+    measure = on_label_means(linear_cka, min_count=4, min_labels=len(pairs.labels))
+    assert measure(first, second) == linear_cka(pairs.first, pairs.second)
+    stricter = on_label_means(linear_cka, min_count=4, min_labels=12)
+    with pytest.raises(
+        UndefinedSimilarityError, match="labels have 4 samples in both tasks, and at least 12 are"
+    ):
+        stricter(first, second)
 
 
 def test_matrix_is_source_by_target():
@@ -94,12 +100,10 @@ def test_matrix_computes_each_pair_of_a_symmetric_measure_once():
 
 
 def test_matrix_names_the_pair_without_a_value_or_writes_nan():
-    tasks = [with_labels([1, 2, 3, 4]), with_labels([2, 3, 4, 5]), with_labels([8, 9, 4])]
+    tasks = [with_labels([1, 2, 3, 4]), with_labels([2, 3, 4, 5]), with_labels([8, 9, 4, 7])]
     means = [collect(LabelMeansCollector(), task) for task in tasks]
-    measure = on_label_means(linear_cka)
-    with pytest.raises(
-        UndefinedSimilarityError, match="tasks fr and sql: CKA needs at least 2 samples, and 1 were"
-    ):
+    measure = on_label_means(linear_cka, min_labels=2)
+    with pytest.raises(UndefinedSimilarityError, match="tasks fr and sql: 1 labels have 1 samples in both"):
         similarity_matrix(means, measure, names=["fr", "de", "sql"])
     with pytest.raises(UndefinedSimilarityError, match="tasks 0 and 2: "):
         similarity_matrix(means, measure)

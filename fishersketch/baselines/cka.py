@@ -30,7 +30,7 @@ def linear_cka(first: torch.Tensor, second: torch.Tensor, *, debiased: bool = Fa
         shift, an orthogonal map or one scale for all dimensions of either representation.
 
     Raises:
-        UndefinedSimilarityError: Fewer than 2 samples (4 when debiased), a representation that does not vary,
+        UndefinedSimilarityError: Fewer than 3 samples (4 when debiased), a representation that does not vary,
             or a debiased self-alignment that is not positive.
         FisherSketchError: Malformed matrices.
 
@@ -48,7 +48,8 @@ def linear_cka(first: torch.Tensor, second: torch.Tensor, *, debiased: bool = Fa
         (0.9, -0.09)
     """
     first, second = as_pair(first, second)
-    check_samples(len(first), 4 if debiased else 2, "debiased CKA" if debiased else "CKA")
+    # The biased form of any 2 samples is 1.
+    check_samples(len(first), 4 if debiased else 3, "debiased CKA" if debiased else "CKA")
     first, second = centred("first", first), centred("second", second)
     similarity = _hsic if not debiased else _unbiased_hsic
     own = similarity(first, first), similarity(second, second)

@@ -10,8 +10,8 @@ from fishersketch.baselines.checks import UndefinedSimilarityError, as_matrix
 from fishersketch.baselines.largest_errors import ErrorTerms
 from fishersketch.errors import FisherSketchError
 
-# Numbers held at once: 256 MiB of float64 for the blocks of all tasks, or for one pair of error blocks.
-BLOCK_NUMBERS = 2**25
+# Numbers held at once: 512 MiB of float64 for the blocks of all tasks, or for one pair of error blocks.
+BLOCK_NUMBERS = 2**26
 
 
 class Cosines(NamedTuple):
