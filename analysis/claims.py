@@ -8,7 +8,8 @@ from typing import Any
 import yaml
 
 from analysis.errors import AnalysisError
-from analysis.load import MISSING, RunFolder, look_up
+from analysis.load import RunFolder
+from analysis.lookup import MISSING, look_up
 from analysis.tables import shown
 
 HERE = Path(__file__).parent

@@ -8,7 +8,8 @@ import yaml
 
 from analysis import jobs, tables
 from analysis.errors import AnalysisError
-from analysis.load import MISSING, RunFolder, find_runs, look_up, natural_key
+from analysis.load import RunFolder, find_runs
+from analysis.lookup import MISSING, look_up, natural_key
 from analysis.presentation import Table
 
 BOOKKEEPING = ("store", "hydra", "logger")  # settings that say where a run is kept, not what it is

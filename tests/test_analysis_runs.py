@@ -10,7 +10,8 @@ import pytest
 from synthetic_runs import DOMAINS, synthetic_run
 
 from analysis.errors import AnalysisError
-from analysis.load import MISSING, RunFolder, find_runs, look_up
+from analysis.load import RunFolder, find_runs
+from analysis.lookup import MISSING, look_up
 from analysis.pairs import ranking, read_pairs
 
 

@@ -7,7 +7,8 @@ import pandas as pd
 
 from analysis import jobs
 from analysis.figures import error_curve
-from analysis.load import MISSING, RunFolder, look_up
+from analysis.load import RunFolder
+from analysis.lookup import MISSING, look_up
 from analysis.presentation import Figure, Table
 from analysis.sweep import metric_cell, varied
 
