@@ -64,11 +64,11 @@ def test_a_share_met_exactly_keeps_no_further_component():
 
 
 def test_directions_at_rounding_level_do_not_count():
-    for seed in range(20):  # in some of them the shares of rank 4 add up to just below 1
-        first, second = make_pair(seed, samples=50, dims=(4, 5))
-        doubled = torch.cat([first, first @ torch.ones(4, 3, dtype=torch.float64)], 1)  # rank 4 of 7
+    for seed in range(20):  # in some of them the shares of rank 20 add up to just below 1
+        first, second = make_pair(seed, samples=80, dims=(20, 30))
+        doubled = torch.cat([first, first.cumsum(1)], 1)  # rank 20 of 40
         expected = canonical_correlations(first, second, variance=1.0).tolist()
-        for limit in (None, 6):
+        for limit in (None, 40):
             found = canonical_correlations(doubled, second, variance=1.0, max_components=limit)
             assert found.tolist() == pytest.approx(expected, abs=1e-10)
 
