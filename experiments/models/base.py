@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from experiments.errors import UserError
 from experiments.hashes import short_hash
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -49,6 +50,43 @@ def loaded_causal_lm(name: str, model: Any, tokenizer: Any, fingerprint: str) ->
         vocabulary_size=model.get_output_embeddings().weight.shape[0],
         context_length=text_config.max_position_embeddings,
     )
+
+
+def read_causal_lm(
+    source: str, where: str, dtype: str, device_map: str | None = None, **where_from: Any
+) -> tuple[Any, Any]:
+    """Reads a causal language model and its tokenizer with transformers, running no code of their own.
+
+    Args:
+        source: Folder, or name on the hub.
+        where: Dotted key and value of the source, for errors.
+        dtype: Number format of the weights, one of `DTYPES`.
+        device_map: As transformers has it.
+        **where_from: Further arguments of both `from_pretrained`.
+
+    Returns:
+        The model and the tokenizer.
+
+    Raises:
+        UserError: It cannot be read, or some of its weights are missing.
+    """
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    where_from["trust_remote_code"] = False
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, **where_from)
+        both: Any = AutoModelForCausalLM.from_pretrained(
+            source, dtype=DTYPES[dtype], device_map=device_map, output_loading_info=True, **where_from
+        )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"{where}: cannot be loaded: {reason}") from error
+    model, report = both
+    # transformers fills missing weights with random numbers and a warning.
+    if report["missing_keys"]:
+        raise UserError(f"{where}: lacks the weights {', '.join(sorted(report['missing_keys'])[:3])}")
+    return model, tokenizer
 
 
 def tokenizer_fingerprint(tokenizer: Any) -> str:

@@ -2,15 +2,13 @@
 
 import logging
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from omegaconf import MISSING
 
-from experiments.errors import UserError
 from experiments.hashes import short_hash
 from experiments.hub import require
-from experiments.models.base import DTYPES, LoadedModel, loaded_causal_lm
+from experiments.models.base import DTYPES, LoadedModel, loaded_causal_lm, read_causal_lm
 from experiments.options import option, register
 
 log = logging.getLogger(__name__)
@@ -46,23 +44,16 @@ class HubCausalLM:
         )
         if not online:
             log.info("the hub is out of reach: %s is read from its local cache", self.repo)
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
-        shared: dict[str, Any] = {
-            "revision": self.revision,
-            "local_files_only": not online,
-            "trust_remote_code": False,
-        }
         # Spreading is for GPUs: on a CPU there is one place to be.
         device_map = self.device_map if device.type == "cuda" else None
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(self.repo, **shared)
-            model: Any = AutoModelForCausalLM.from_pretrained(
-                self.repo, dtype=DTYPES[self.dtype], device_map=device_map, **shared
-            )
-        except (OSError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise UserError(f"model.repo={self.repo}: cannot be loaded: {reason}") from error
+        model, tokenizer = read_causal_lm(
+            self.repo,
+            f"model.repo={self.repo}",
+            self.dtype,
+            device_map,
+            revision=self.revision,
+            local_files_only=not online,
+        )
         if device_map is None:
             model = model.to(device)
         commit = getattr(model.config, "_commit_hash", None) or self.revision

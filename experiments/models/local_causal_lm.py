@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from omegaconf import MISSING
 
 from experiments.errors import UserError
 from experiments.hashes import file_hash, short_hash
-from experiments.models.base import DTYPES, LoadedModel, loaded_causal_lm
+from experiments.models.base import DTYPES, LoadedModel, loaded_causal_lm, read_causal_lm
 from experiments.options import option, register
 
 
@@ -28,20 +27,12 @@ class LocalCausalLM:
         Raises:
             UserError: The folder is missing or holds no such model.
         """
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
         folder = Path(self.path).expanduser()
         if not (folder / "config.json").is_file():
             raise UserError(f"model.path={self.path}: no config.json in it; give a folder of save_pretrained")
-        try:
-            model: Any = AutoModelForCausalLM.from_pretrained(
-                folder, dtype=DTYPES[self.dtype], local_files_only=True, trust_remote_code=False
-            )
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        except (OSError, ValueError) as error:
-            raise UserError(
-                f"model.path={self.path}: cannot be loaded: {str(error).splitlines()[0]}"
-            ) from error
+        model, tokenizer = read_causal_lm(
+            str(folder), f"model.path={self.path}", self.dtype, local_files_only=True
+        )
         weights = sorted(path for path in folder.iterdir() if path.suffix in {".safetensors", ".bin"})
         origin = [
             part for path in [folder / "config.json", *weights] for part in (path.name, file_hash(path))
