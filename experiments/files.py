@@ -44,6 +44,9 @@ def written_atomically(path: Path) -> Generator[Path, None, None]:
 
     Yields:
         A path with the suffix of ``path``, for a file or a folder.
+
+    Raises:
+        OSError: When the disk takes no more, with the path.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex[:12]}{path.suffix}")
@@ -52,6 +55,10 @@ def written_atomically(path: Path) -> Generator[Path, None, None]:
         _flush(temporary)
         os.replace(temporary, path)
         _flush_entry(path.parent)
+    except OSError as error:
+        # A full disk does not say which file it had no room for.
+        error.filename = error.filename or str(path)
+        raise
     finally:
         remove(temporary)
 

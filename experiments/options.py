@@ -41,7 +41,6 @@ _MISFITS = {
     r"(field '.*' is not Optional|Incompatible value 'None')": "must not be null",
     r"Invalid value assigned: .* is not a ListConfig": "must be a list, as [1,2]",
     r"Cannot convert '.*' to string": "must be text",
-    r"Cannot assign .* to (DictConfig|structured)": "must be a mapping",
 }
 
 
