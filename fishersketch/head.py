@@ -116,8 +116,8 @@ def iter_head_terms(
             32 MiB at a time on the CPU.
 
     Returns:
-        Blocks of kept positions in reading order, in tensors of their own. A block may end inside a sequence;
-        there is none if nothing is kept.
+        Blocks of kept positions in reading order, which share no memory with each other. A block may end
+        inside a sequence; there is none if nothing is kept.
 
     Raises:
         FisherSketchError: if the model is in training mode, its head is not linear or is followed by an
@@ -127,6 +127,6 @@ def iter_head_terms(
     if chunk_bytes < batch.row_bytes:
         raise FisherSketchError(f"chunk_bytes={chunk_bytes}: one position takes {batch.row_bytes} bytes")
     return (
-        HeadTerms(batch.activations[rows].clone(), batch.errors(rows), batch.positions.group[rows].clone())
+        HeadTerms(batch.activations[rows], batch.errors(rows), batch.positions.group[rows])
         for rows in batch.chunks(chunk_bytes)
     )

@@ -9,10 +9,10 @@ from torch import Tensor
 from fishersketch.errors import FisherSketchError
 
 _SLOPE_PROBE = 1.0
-_FAR_PROBES = (1e4, 2e4)
+_FAR_PROBES = (1e8, 2e8)
 _RAMP = 60.0
 _MIN_PROBES = 256
-_TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3}
+_TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5, torch.bfloat16: 5e-3, torch.float16: 1e-3}
 
 
 def probe_values(num_outputs: int, device: torch.device) -> Tensor:
@@ -107,12 +107,11 @@ def identify_transform(raw: Tensor, logits: Tensor, model_name: str) -> OutputTr
         model_name: for the message.
 
     Returns:
-        The transform, which reproduces every probe within the rounding of the logits' dtype.
+        A transform which reproduces every probe within the rounding of the logits' dtype.
 
     Raises:
-        FisherSketchError: if no transform of the family does.
+        FisherSketchError: if no transform of the family does, or half precision hides which.
     """
-    tolerance = _TOLERANCE.get(logits.dtype, 0.0)
     seen = logits.detach().to(torch.float64)
     if seen.numel() != raw.numel():
         raise FisherSketchError(
@@ -120,16 +119,22 @@ def identify_transform(raw: Tensor, logits: Tensor, model_name: str) -> OutputTr
             f"shape {tuple(raw.shape)}: known after a head are a positive scale and a tanh soft-cap"
         )
     seen = seen.reshape(raw.shape)
+    tolerance = _TOLERANCE.get(logits.dtype, 0.0)
+    if torch.allclose(seen, raw.to(logits.dtype).to(torch.float64), rtol=tolerance, atol=0.0):
+        return OutputTransform()
+    if logits.dtype in (torch.bfloat16, torch.float16):
+        raise FisherSketchError(
+            f"{model_name} transforms its head's outputs and rounds them to {logits.dtype}, which hides the "
+            "transform's constants: load the model in float32"
+        )
     slope, near, far = (float(value) for value in seen.flatten()[:3])
-    if math.isclose(near, far, rel_tol=max(tolerance, 1e-12)) and abs(slope) < abs(far):
-        transform = OutputTransform(far * math.atanh(slope / far) / _SLOPE_PROBE, abs(far))
+    if 0 < slope < far and math.isclose(near, far, rel_tol=tolerance):
+        transform = OutputTransform(far * math.atanh(slope / far) / _SLOPE_PROBE, far)
     else:
         transform = OutputTransform(slope / _SLOPE_PROBE)
-    if torch.allclose(seen, raw, rtol=tolerance, atol=tolerance):
-        return OutputTransform()
     expected = transform.logits(raw)
     off = (seen - expected).abs() - tolerance * (expected.abs() + abs(transform.scale))
-    if tolerance and transform.scale > 0 and bool((off <= 0).all()):
+    if transform.scale > 0 and bool((off <= 0).all()):
         return transform
     worst = int(off.nan_to_num(nan=math.inf).argmax())
     value, became = float(raw.flatten()[worst]), float(seen.flatten()[worst])

@@ -76,6 +76,8 @@ AFTER: dict[str, Callable[[Tensor], Tensor]] = {
     "divided": lambda raw: raw / 3.7,
     "capped": lambda raw: 5.0 * torch.tanh(raw / 5.0),
     "scaled_and_capped": lambda raw: 5.0 * torch.tanh(raw * 0.3 / 5.0),
+    "hardly_scaled_and_capped": lambda raw: 50.0 * torch.tanh(raw * 0.002 / 50.0),
+    "in_float16": lambda raw: raw.half(),
     "in_float32": lambda raw: 5.0 * torch.tanh(raw.float() / 5.0),
 }
 
@@ -87,7 +89,8 @@ def test_errors_are_the_gradient_at_the_raw_output(name: str, dtype: torch.dtype
     terms = head_terms(model, {"input_ids": ids}, ids)
     hidden = model.embed(ids[:, :-1]).detach().flatten(0, 1)
     raw = nn.functional.linear(hidden, model.lm_head.weight, model.lm_head.bias).detach().requires_grad_()
-    nn.functional.cross_entropy(AFTER[name](raw), ids[:, 1:].flatten(), reduction="sum").backward()
+    after = AFTER["plain"] if name == "in_float16" else AFTER[name]  # a cast is no transform
+    nn.functional.cross_entropy(after(raw), ids[:, 1:].flatten(), reduction="sum").backward()
     tolerance = 1e-6 if dtype == torch.float32 or name == "in_float32" else 1e-12
     assert float((terms.errors - raw.grad).abs().max()) < tolerance
     assert torch.equal(terms.activations, hidden)
@@ -107,6 +110,7 @@ def test_errors_are_the_gradient_at_the_raw_output(name: str, dtype: torch.dtype
         (lambda raw: raw.flip(-1), "unknown transform"),
         (lambda raw: raw * 0.0, "unknown transform"),
         (lambda raw: raw[..., :-1], r"returns logits of shape .* where its head gave raw outputs of shape"),
+        (lambda raw: (raw * 0.3).bfloat16(), "rounds them to torch.bfloat16, .* load the model in float32"),
         (lambda raw: None, "returns a SimpleNamespace without logits"),
     ],
 )
@@ -158,6 +162,8 @@ def test_packed_rows_with_padding_between() -> None:
         FisherSketchError, match="group 10 heads a row of 3 packed sequences, whose ids meet group 12"
     ):
         head_terms(model, inputs, ids, group=[10, 12])
+    single = {"input_ids": ids[:1, :5], "position_ids": torch.tensor([[0, 0, 1, 0, 0]])}  # lengths 1, 2, 1, 1
+    assert head_terms(model, single, ids[:1, :5]).group.tolist() == [1]
     shared = {"input_ids": ids, "position_ids": torch.arange(8)}  # one row of positions for the whole batch
     assert head_terms(model, shared, ids).group.tolist() == [0] * 7 + [1] * 7
 
@@ -193,7 +199,7 @@ def columns(terms: HeadTerms) -> tuple[Tensor, Tensor, Tensor]:
     return terms.activations, terms.errors, terms.group
 
 
-def test_blocks_are_their_own() -> None:
+def test_blocks_share_no_memory() -> None:
     model, ids = tiny(), text()
     blocks = iter_head_terms(model, {"input_ids": ids}, ids, chunk_bytes=4 * OUTPUTS * 8)
     first = next(blocks)
