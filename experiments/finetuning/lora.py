@@ -57,14 +57,12 @@ def lora(model: Any, device: torch.device, rank: int, alpha: int) -> Generator[L
     Yields:
         The tunable model.
     """
-    from peft import LoraConfig, get_peft_model
+    from peft import LoraConfig, LoraModel
 
-    settings = LoraConfig(
-        r=rank, lora_alpha=alpha, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM"
-    )
+    settings = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=0.0, target_modules="all-linear")
     flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        wrapped = get_peft_model(model, settings)  # draws from the global generator, which `reset` draws over
+        wrapped = LoraModel(model, settings, "default")  # its draws are global ones; `reset` makes others
     tunable = Lora(wrapped)
     try:
         with only_trainable(wrapped, tunable.parameters):

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -46,7 +47,7 @@ class RowFolder:
         if not path.exists():
             return {}
         try:
-            with np.load(path, allow_pickle=False) as row:
+            with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as row:
                 kept, digests, counts, losses = (row[n] for n in ("key", "held_out", "windows", "losses"))
             found = dict(zip(map(str, digests), np.split(losses, np.cumsum(counts)[:-1]), strict=True))
         except (ValueError, KeyError, BadZipFile, EOFError) as error:
