@@ -1,1 +1,23 @@
 """Fisher alignment of output heads, exactly and by a one-pass sketch."""
+
+from fishersketch.alignment import Alignment, align
+from fishersketch.errors import FisherSketchError
+from fishersketch.exact import exact_align
+from fishersketch.head import HeadTerms, head_terms, iter_head_terms, output_head
+from fishersketch.signature import TaskSignature
+from fishersketch.sketch import FisherSketch
+from fishersketch.spec import SketchSpec
+
+__all__ = [
+    "Alignment",
+    "FisherSketch",
+    "FisherSketchError",
+    "HeadTerms",
+    "SketchSpec",
+    "TaskSignature",
+    "align",
+    "exact_align",
+    "head_terms",
+    "iter_head_terms",
+    "output_head",
+]

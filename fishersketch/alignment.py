@@ -1,0 +1,173 @@
+"""Alignments of tasks from their signatures: joint, marginals, coupling, gap, and the sketch's error."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from fishersketch.errors import FisherSketchError
+from fishersketch.self_terms import SELF_TERMS, SelfTerms
+from fishersketch.signature import TaskSignature
+from fishersketch.spec import describe_difference
+
+
+@dataclass(frozen=True)
+class Alignment:
+    r"""Pairwise alignments of T tasks; every matrix is (T, T) float64 and symmetric, its diagonal 1.
+
+    Attributes:
+        joint: S_ae, cosine of the head Fisher matrices F = E[g g^T].
+        activation: S_a, cosine of M = E[a a^T].
+        error: S_e, cosine of Gamma = E[e e^T].
+        coupling: rho, what is left of the joint alignment when the product of the marginals is taken
+            out; S_ae = S_a S_e rho.
+        stderr_sketch: standard error of `joint` from the random features (0 for exact alignments). It
+            says nothing of the tokens drawn.
+        separability_gap: (T,) delta = ||F - M (x) Gamma|| / ||M (x) Gamma||; NaN where the split
+            estimate of its square is negative, which means "not distinguishable from 0", and with
+            sample_unit="sequence", where a sample has no factors a and e whose independence would make
+            F = M (x) Gamma.
+        squared_gap: (T,) the square of the gap, unbiased with split self terms, and then of either sign.
+        self_terms: "split" or "plain".
+
+    Cosines are never clipped: with split self terms one can exceed 1 (`above_one`). A self term that is
+    not positive leaves its row and column NaN (`undefined`).
+    """
+
+    joint: torch.Tensor
+    activation: torch.Tensor
+    error: torch.Tensor
+    coupling: torch.Tensor
+    stderr_sketch: torch.Tensor
+    separability_gap: torch.Tensor
+    squared_gap: torch.Tensor
+    self_terms: str
+
+    @property
+    def above_one(self) -> int:
+        """Pairs of different tasks whose joint cosine exceeds 1."""
+        return int((self.joint.triu(1) > 1).sum())
+
+    @property
+    def undefined(self) -> int:
+        """Pairs of different tasks with a joint cosine or a coupling that is not defined."""
+        return int((torch.isnan(self.joint) | torch.isnan(self.coupling)).triu(1).sum())
+
+
+def align(signatures: Sequence[TaskSignature], self_terms: str = "split") -> Alignment:
+    r"""Estimates the alignments of tasks from their signatures.
+
+    <F_i, F_j> ~ psi_i . psi_j / m is unbiased for i != j. The coupling is S_ae over the cosine of the
+    elementwise products psi_a * psi_e, which sketch M (x) Gamma with the same features, so that much of
+    the sketch's error cancels.
+
+    Args:
+        signatures: made under one spec and provenance, at least one.
+        self_terms: "split" (halves of the groups; without the bias of samples meeting themselves) or
+            "plain".
+
+    Returns:
+        The alignments, in the order given.
+
+    Raises:
+        FisherSketchError: signatures are not comparable (says in what), or split self terms are asked of
+            a signature without two halves.
+    """
+    if not signatures:
+        raise FisherSketchError("no signatures given: nothing to align")
+    _check_comparable(signatures)
+    terms = [_terms(signature, number, self_terms) for number, signature in enumerate(signatures)]
+    m = signatures[0].spec.num_features
+    joint, activation, error = (
+        torch.stack([signature.stream(name) for signature in signatures])  # (T, m)
+        for name in ("joint", "activation", "error")
+    )
+    separable = activation * error
+    cosine = cosines(joint @ joint.T / m, [t.joint for t in terms])
+    product = cosines(separable @ separable.T / m, [t.separable for t in terms])
+    return make_alignment(
+        joint=cosine,
+        activation=cosines(activation @ activation.T / m, [t.activation for t in terms]),
+        error=cosines(error @ error.T / m, [t.error for t in terms]),
+        coupling=cosine / torch.where(product == 0, torch.nan, product),
+        stderr_sketch=_feature_stderr(joint, torch.tensor([t.joint for t in terms]), cosine),
+        terms=terms,
+        self_terms=self_terms,
+        sample_unit=signatures[0].spec.sample_unit,
+    )
+
+
+def make_alignment(
+    *,
+    joint: torch.Tensor,
+    activation: torch.Tensor,
+    error: torch.Tensor,
+    coupling: torch.Tensor,
+    stderr_sketch: torch.Tensor,
+    terms: Sequence[SelfTerms],
+    self_terms: str,
+    sample_unit: str,
+) -> Alignment:
+    """Returns an alignment; its gaps follow from the self terms."""
+    squared = torch.tensor([t.squared_gap for t in terms], dtype=torch.float64)
+    if sample_unit == "sequence":
+        squared = torch.full_like(squared, torch.nan)
+    return Alignment(
+        joint=joint,
+        activation=activation,
+        error=error,
+        coupling=coupling,
+        stderr_sketch=stderr_sketch,
+        separability_gap=torch.where(squared >= 0, squared, torch.nan).sqrt(),
+        squared_gap=squared,
+        self_terms=self_terms,
+    )
+
+
+def cosines(inner: torch.Tensor, self_terms: Sequence[float]) -> torch.Tensor:
+    """Returns inner products over the roots of self terms, the diagonal 1.
+
+    Args:
+        inner: (T, T) inner products; the diagonal is not used.
+        self_terms: (T,) squared norms; one that is not positive makes its row and column NaN.
+    """
+    squares = torch.as_tensor(self_terms, dtype=torch.float64)
+    norms = torch.where(squares > 0, squares, torch.nan).sqrt()
+    cosine = inner / norms[:, None] / norms[None, :]
+    return cosine.diagonal_scatter(norms / norms)
+
+
+def _feature_stderr(joint: torch.Tensor, squares: torch.Tensor, cosine: torch.Tensor) -> torch.Tensor:
+    """Returns (T, T) errors by the delta method, from u v - c (u^2 + v^2) / 2 of unit signatures u, v."""
+    m = joint.shape[1]
+    norms = torch.where(squares > 0, squares, torch.nan).sqrt().to(torch.float64)
+    unit = joint / norms[:, None]  # (T, m), mean square 1 with plain self terms
+    square = unit.square()
+    stderr = torch.zeros_like(cosine)
+    for row in range(len(joint)):
+        c = cosine[row][:, None]  # (T, 1)
+        terms = unit[row] * unit - c * (square[row] + square) / 2  # (T, m)
+        stderr[row] = terms.std(1) / m**0.5
+    return stderr.fill_diagonal_(0.0)
+
+
+def _check_comparable(signatures: Sequence[TaskSignature]) -> None:
+    first = signatures[0]
+    for number, signature in enumerate(signatures[1:], start=1):
+        difference = first.spec.difference(signature.spec) or describe_difference(
+            dict(first.provenance), dict(signature.provenance)
+        )
+        if difference:
+            raise FisherSketchError(f"signatures 0 and {number} cannot be compared: {difference}")
+
+
+def _terms(signature: TaskSignature, number: int, self_terms: str) -> SelfTerms:
+    if self_terms not in SELF_TERMS:
+        raise FisherSketchError(f"self_terms={self_terms!r}: must be one of {', '.join(SELF_TERMS)}")
+    if self_terms not in signature.self_terms:
+        first, second = signature.num_samples
+        raise FisherSketchError(
+            f"signature {number} has {first} and {second} samples in its halves: split terms need groups "
+            "of both parities; stream more sequences with their group, or ask for self_terms='plain'"
+        )
+    return signature.self_terms[self_terms]

@@ -1,0 +1,126 @@
+"""The signature of a task: a few kilobytes that stand for its head Fisher matrix."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fishersketch.errors import FisherSketchError
+from fishersketch.quantize import DTYPES, decode, encode
+from fishersketch.self_terms import SelfTerms, sketched_self_terms
+from fishersketch.spec import SketchSpec
+
+
+@dataclass(frozen=True)
+class TaskSignature:
+    """Means of the random features of one task, with what is needed to compare it.
+
+    Attributes:
+        spec: the recipe of the features.
+        provenance: what they were computed from.
+        dtype: "float32", "int8" or "int4".
+        num_samples: samples in each half.
+        self_terms: "plain", and "split" where both halves hold samples.
+        payload: stream name to stored tensor.
+        factors: stream name to the factor that decodes it.
+    """
+
+    spec: SketchSpec
+    provenance: Mapping[str, Any]
+    dtype: str
+    num_samples: tuple[int, int]
+    self_terms: Mapping[str, SelfTerms]
+    payload: Mapping[str, torch.Tensor] = field(repr=False)
+    factors: Mapping[str, float] = field(repr=False)
+
+    def stream(self, name: str) -> torch.Tensor:
+        """Returns a stream's (m,) float64 means.
+
+        Args:
+            name: "joint", "activation", "error" or an extra stream of the spec.
+
+        Returns:
+            The decoded means.
+
+        Raises:
+            FisherSketchError: the spec has no such stream.
+        """
+        if name not in self.payload:
+            raise FisherSketchError(
+                f"the signature has no stream {name!r}: it holds {', '.join(self.payload)}"
+            )
+        return decode(self.payload[name], self.factors[name], self.dtype, self.spec.num_features)
+
+    @property
+    def signature_bytes(self) -> int:
+        """Bytes of the joint payload; the file holds the marginals, as large each, and a header too."""
+        return self.payload["joint"].numel() * self.payload["joint"].element_size()
+
+    def save(self, path: str | Path) -> None:
+        """Writes the signature as one safetensors file, whole or not at all."""
+        from fishersketch.signature_file import save_signature
+
+        save_signature(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "TaskSignature":
+        """Reads a signature; safe on a file from anywhere.
+
+        Args:
+            path: a file that `save` wrote.
+
+        Returns:
+            The signature, equal to the one saved.
+
+        Raises:
+            FisherSketchError: the file is missing, cut short, changed or not a signature; names it.
+        """
+        from fishersketch.signature_file import load_signature
+
+        return load_signature(Path(path))
+
+
+def make_signature(
+    spec: SketchSpec,
+    provenance: Mapping[str, Any],
+    sums: torch.Tensor,
+    counts: torch.Tensor,
+    grouped: bool,
+    dtype: str,
+) -> TaskSignature:
+    """Makes a signature from the accumulators of a sketch.
+
+    Args:
+        spec: the recipe.
+        provenance: what the samples came from.
+        sums: (2, streams, m) float64 sums of features by half.
+        counts: (2,) samples by half.
+        grouped: whether the halves are those of groups.
+        dtype: how features are stored.
+
+    Returns:
+        The signature.
+
+    Raises:
+        FisherSketchError: the dtype is unknown.
+    """
+    if dtype not in DTYPES:
+        raise FisherSketchError(f"dtype={dtype!r}: must be one of {', '.join(DTYPES)}")
+    mean = sums.sum(0) / counts.sum()  # (streams, m)
+    terms = {"plain": sketched_self_terms(mean[:3], mean[:3])}
+    if grouped and bool((counts > 0).all()):
+        halves = sums / counts[:, None, None]
+        terms["split"] = sketched_self_terms(halves[0, :3], halves[1, :3])
+    stored = {name: encode(mean[index], dtype) for index, name in enumerate(spec.streams)}
+    return TaskSignature(
+        spec=spec,
+        provenance=json.loads(json.dumps(dict(provenance))),
+        dtype=dtype,
+        num_samples=(int(counts[0]), int(counts[1])),
+        self_terms=terms,
+        payload={name: codes for name, (codes, _) in stored.items()},
+        factors={name: factor for name, (_, factor) in stored.items()},
+    )

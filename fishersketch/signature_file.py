@@ -1,0 +1,129 @@
+"""Signatures on disk: safetensors with a JSON header under 1 KB, checked on the way in."""
+
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from fishersketch.errors import FisherSketchError
+from fishersketch.quantize import DTYPES, stored_shape
+from fishersketch.self_terms import SelfTerms
+from fishersketch.signature import TaskSignature
+from fishersketch.spec import SketchSpec
+
+FORMAT = 1
+_KEY = "fishersketch"
+# A signature of 2^24 features is 64 MB a stream: far beyond any use, and small enough to read safely.
+_MOST_FEATURES = 1 << 24
+
+
+def save_signature(signature: TaskSignature, path: Path) -> None:
+    """Writes a signature as one file, whole or not at all.
+
+    Args:
+        signature: what to write.
+        path: the file; an older one is replaced.
+    """
+    header = {
+        "format": FORMAT,
+        "spec": signature.spec.to_dict(),
+        "provenance": dict(signature.provenance),
+        "dtype": signature.dtype,
+        "num_samples": list(signature.num_samples),
+        "self_terms": {name: list(terms.to_dict().values()) for name, terms in signature.self_terms.items()},
+        "factors": dict(signature.factors),
+    }
+    data = save(
+        {name: tensor.contiguous() for name, tensor in signature.payload.items()},
+        metadata={_KEY: json.dumps(header, sort_keys=True, separators=(",", ":"))},
+    )
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def load_signature(path: Path) -> TaskSignature:
+    """Reads a signature and check everything in it.
+
+    Args:
+        path: a file that `save_signature` wrote.
+
+    Returns:
+        The signature.
+
+    Raises:
+        FisherSketchError: the file is missing, cut short, changed or not a signature; names it.
+    """
+    if not path.is_file():
+        raise FisherSketchError(f"{path}: there is no such signature file")
+    try:
+        return _read(path)
+    except (SafetensorError, KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise FisherSketchError(f"{path}: not a whole signature ({reason}); make it again") from error
+
+
+def _read(path: Path) -> TaskSignature:
+    with safe_open(path, framework="pt") as file:
+        header = json.loads((file.metadata() or {})[_KEY])
+        spec = _spec(header)
+        payload = {name: file.get_tensor(name) for name in spec.streams}
+    return _signature(header, spec, payload)
+
+
+def _spec(header: dict[str, Any]) -> SketchSpec:
+    if header["format"] != FORMAT:
+        raise FisherSketchError(f"format {header['format']!r}: this release reads format {FORMAT}")
+    spec = SketchSpec.from_dict(header["spec"])
+    if spec.num_features > _MOST_FEATURES:
+        raise FisherSketchError(f"num_features={spec.num_features}: more than {_MOST_FEATURES}")
+    return spec
+
+
+def _signature(header: dict[str, Any], spec: SketchSpec, payload: dict[str, torch.Tensor]) -> TaskSignature:
+    if header["dtype"] not in DTYPES:
+        raise FisherSketchError(f"dtype {header['dtype']!r} is unknown")
+    kind, length = stored_shape(header["dtype"], spec.num_features)
+    for name, tensor in payload.items():
+        if tensor.dtype != kind or tensor.shape != (length,):
+            raise FisherSketchError(f"stream {name!r} does not fit the spec")
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            raise FisherSketchError(f"stream {name!r} holds NaN or infinite values")
+    terms = {
+        name: SelfTerms(*(_finite(value) for value in header["self_terms"][name]))
+        for name in ("plain", "split")
+        if name in header["self_terms"]
+    }
+    if "plain" not in terms:
+        raise FisherSketchError("the plain self terms are missing")
+    first, second = header["num_samples"]
+    if not (isinstance(first, int) and isinstance(second, int) and min(first, second) >= 0):
+        raise FisherSketchError(f"num_samples {header['num_samples']!r} are no counts")
+    return TaskSignature(
+        spec=spec,
+        provenance=dict(header["provenance"]),
+        dtype=header["dtype"],
+        num_samples=(first, second),
+        self_terms=terms,
+        payload=payload,
+        factors={name: _finite(header["factors"][name]) for name in spec.streams},
+    )
+
+
+def _finite(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise FisherSketchError(f"{value!r} is no finite number")
+    return float(value)
