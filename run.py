@@ -8,8 +8,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from experiments.command_line import command, guarded, one_job
-from experiments.config import discover, job, load, resolved
+from experiments.config import discover, load, resolved
 from experiments.devices import pick_device
+from experiments.discovery import job
 from experiments.store import Store
 
 

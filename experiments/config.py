@@ -1,22 +1,17 @@
 """The configuration of a run: its dataclasses, how they are found, and how a composed config becomes them."""
 
 import dataclasses
-import importlib
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any, cast
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-import experiments
+from experiments.discovery import import_module, import_registered, jobs
 from experiments.errors import UserError
-from experiments.failures import summary
 from experiments.help_text import help_text
 from experiments.loggers import LoggerConfig
 from experiments.options import (
@@ -32,7 +27,6 @@ from experiments.options import (
     unknown,
 )
 
-Job = Callable[..., None]
 _KINDS = ("model", "domains", "transfer")
 
 
@@ -97,14 +91,13 @@ class Config:
 
 @cache
 def discover() -> None:
-    """Imports every module of the package that registers a dataclass, and stores the schema of a config.
+    """Stores the schemas of a config and of all its kinds, and the resolvers that conf/config.yaml uses.
 
     Raises:
         UserError: With the module that cannot be imported.
     """
-    for name in _modules(r"^@register\("):
-        _import(name)
-    transfer = _import("experiments.finetune").TransferConfig()
+    import_registered()
+    transfer = import_module("experiments.finetune").TransferConfig()
     ConfigStore.instance().store(name="schema", node=Config(transfer=transfer))
     conf = Path(__file__).resolve().parent.parent / "conf"
     OmegaConf.register_new_resolver("folder", _folder)
@@ -112,36 +105,11 @@ def discover() -> None:
     OmegaConf.register_new_resolver("help_text", lambda: help_text(conf, Config).replace("$", "$$"))
 
 
-def jobs() -> list[str]:
-    """Returns the names of the jobs: the modules ``experiments/<job>.py`` that define ``run(cfg, store)``."""
-    names = [name.removeprefix("experiments.") for name in _modules(r"^def run\(\s*cfg\b")]
-    return sorted(name for name in names if "." not in name)
-
-
-def job(name: str) -> Job:
-    """Returns the function ``run(cfg, store)`` of a job."""
-    return cast(Job, _import(f"experiments.{name}").run)
-
-
 def _folder(key: str, path: str) -> str:
     # Hydra makes run folders before a config is checked, and "" would put them at the root of the disk.
     if not path.strip():
         raise UserError(f"{key}={path!r}: must be the name of a folder")
     return path
-
-
-def _modules(mark: str) -> list[str]:
-    """Returns the names of the package's modules whose source matches a pattern; it imports none of them."""
-    root = Path(experiments.__file__).parent
-    matches = (path for path in root.rglob("*.py") if re.search(mark, path.read_text("utf-8"), re.MULTILINE))
-    return sorted(".".join(path.relative_to(root.parent).with_suffix("").parts) for path in matches)
-
-
-def _import(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except Exception as error:
-        raise UserError(f"{name} cannot be imported: {summary(error)}") from error
 
 
 def load(raw: DictConfig) -> Config:
@@ -166,6 +134,8 @@ def load(raw: DictConfig) -> Config:
         if not dataclasses.is_dataclass(getattr(cfg, group)):
             setattr(cfg, group, build_kind(group, getattr(cfg, group), group))
     own = registered("settings").get(cfg.job)
+    if own is None and cfg.settings is not None:
+        raise UserError(f"settings: job={cfg.job} has none")
     if own is not None and not isinstance(cfg.settings, own):
         cfg.settings = build_typed(own, cfg.settings or {}, "settings")
     check(cfg)
@@ -185,6 +155,9 @@ def resolved(raw: DictConfig) -> dict[str, Any]:
         plain = cast(dict[str, Any], OmegaConf.to_container(raw, resolve=True))
     except OmegaConfBaseException as error:
         raise UserError(explain(error)) from None
+    own = registered("settings").get(plain["job"])
+    if own is not None and plain["settings"] is None:
+        plain["settings"] = OmegaConf.to_container(OmegaConf.structured(own))
     for group, content in plain.items():
         for kind, cls in registered(group).items():
             if cls is OmegaConf.get_type(raw, group):
@@ -198,5 +171,5 @@ def _refuse_additions(node: DictConfig, key: str) -> None:
     for name in node:
         if dataclasses.is_dataclass(cls) and name not in field_names(cls):
             raise UserError(unknown(join(key, name), str(name), field_names(cls)))
-        if OmegaConf.is_dict(node._get_node(name)):
+        if OmegaConf.is_dict(node[name]):
             _refuse_additions(node[name], join(key, name))

@@ -60,6 +60,14 @@ class Store:
             self._handlers = open_run_log(self.folder / "run.log")
         except FileExistsError:
             raise UserError(f"{self.folder}: holds a run already; choose another folder") from None
+        try:
+            self._describe()
+        except BaseException:
+            close_run_log(self._handlers)
+            raise
+        return self
+
+    def _describe(self) -> None:
         write_text(
             self.folder / "config.yaml", yaml.safe_dump(self._config, sort_keys=False, allow_unicode=True)
         )
@@ -81,7 +89,6 @@ class Store:
             wall_seconds=None,
             peak_bytes=None,
         )
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

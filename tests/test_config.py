@@ -9,8 +9,9 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
 from experiments.command_line import command
-from experiments.config import Config, EstimatorConfig, discover, jobs, load, resolved
+from experiments.config import Config, EstimatorConfig, discover, load, resolved
 from experiments.devices import pick_device
+from experiments.discovery import jobs
 from experiments.errors import UserError
 from experiments.failures import expected
 from experiments.help_text import help_text
