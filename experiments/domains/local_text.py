@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,12 +46,12 @@ class LocalText(Source):
                         continue
                     for number, line in enumerate(content, start=1):
                         if line.strip():
-                            yield self._text(line.decode("utf-8-sig"), f"{path}, line {number}", key)
+                            yield self._text(line.strip(), f"{path}, line {number}", key)
             except UnicodeDecodeError as error:
                 raise UserError(
                     f"{key}.path: {path} is not UTF-8 text ({error.reason}); convert it"
                 ) from None
-            except (EOFError, gzip.BadGzipFile) as error:
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
                 raise UserError(
                     f"{key}.path: {path} is not a whole gzip file ({error}); make it again"
                 ) from None
@@ -70,9 +71,11 @@ class LocalText(Source):
             raise UserError(f"{key}.path={self.path}: the folder holds no {', '.join(_FOLDER_FILES)}")
         return files
 
-    def _text(self, line: str, where: str, key: str) -> str:
+    def _text(self, line: bytes, where: str, key: str) -> str:
         try:
-            record = json.loads(line)
+            record = json.loads(line.decode("utf-8-sig"))
+        except UnicodeDecodeError as error:
+            raise UserError(f"{key}.path: {where}: not UTF-8 text ({error.reason}); convert it") from None
         except json.JSONDecodeError as error:
             raise UserError(f"{key}.path: {where}: not JSON ({error.msg} at column {error.colno})") from None
         if not isinstance(record, dict):
