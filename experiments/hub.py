@@ -45,9 +45,10 @@ def require(repo: str, revision: str, kind: str, key: str, instead: str) -> bool
     except Exception as error:  # what an unreachable host raises depends on the hub library's HTTP client
         if kind == "model" and is_cached(repo, revision):
             return False
+        cache = " and the local cache lacks it" if kind == "model" else ""
         raise UserError(
-            f"{where}: the Hugging Face hub cannot be reached ({_first_line(error)}) and the local cache "
-            f"lacks it; go online, or {instead}"
+            f"{where}: the Hugging Face hub cannot be reached ({_first_line(error)}){cache}; go online, or "
+            f"{instead}"
         ) from None
     return True
 

@@ -122,7 +122,8 @@ def test_offline_the_hundred_web_domains_fail_at_once_with_what_to_do():
         check=True,
     )
     assert re.fullmatch(
-        r"domains\.entries\.c4\.repo=allenai/paloma: the Hugging Face hub cannot be reached \(.*\) and the "
-        r"local cache lacks it; go online, or export it to a \.jsonl file elsewhere and use kind local_text\n",
+        r"domains\.entries\.c4\.repo=allenai/paloma: the Hugging Face hub cannot be reached \(.*\); "
+        r"go online, or export it to a \.jsonl file elsewhere and use kind "
+        r"local_text\n",
         done.stdout,
     )

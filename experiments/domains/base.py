@@ -1,6 +1,6 @@
 """What a domain is, and what every kind of domain source gives."""
 
-import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,6 +9,7 @@ import torch
 from omegaconf import MISSING
 
 from experiments.options import option
+from experiments.tensors import digest
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Domain:
     @property
     def digest(self) -> dict[str, str]:
         """Hashes of the windows, by the names ``train``, ``sketch`` and ``held_out``."""
-        return {part: _digest(getattr(self, part)) for part in ("train", "sketch", "held_out")}
+        return {part: digest(getattr(self, part)) for part in ("train", "sketch", "held_out")}
 
 
 @dataclass(frozen=True)
@@ -64,15 +65,15 @@ class DomainSet:
 
 
 @dataclass
-class Source:
+class Source(ABC):
     """Where the text of one domain comes from; each kind adds its own fields."""
 
     group: str = option(MISSING, "Group of the domain.")
     licence: str = option(MISSING, "Licence of the text.")
 
+    @abstractmethod
     def describe(self) -> str:
         """Returns where the text comes from, in a few words."""
-        raise NotImplementedError
 
     def expand(self, name: str, key: str, characters: int) -> dict[str, "Source"]:
         """Returns the domains that the entry stands for, by name: itself, unless a kind holds many.
@@ -84,16 +85,10 @@ class Source:
         """
         return {name: self}
 
+    @abstractmethod
     def documents(self, key: str) -> Iterator[str]:
         """Yields the domain's texts, always in the same order.
 
         Args:
             key: Dotted key of the entry, for errors.
         """
-        raise NotImplementedError
-
-
-def _digest(windows: torch.Tensor) -> str:
-    # The shape is hashed too: the same tokens cut otherwise are other windows.
-    content = np.ascontiguousarray(windows.numpy().astype("<i8"))
-    return hashlib.sha256(str(content.shape).encode() + content.tobytes()).hexdigest()[:16]
