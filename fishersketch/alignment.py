@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 
 from fishersketch.errors import FisherSketchError
+from fishersketch.provenance import describe_difference
 from fishersketch.self_terms import SELF_TERMS, SelfTerms
 from fishersketch.signature import TaskSignature
-from fishersketch.spec import describe_difference
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Alignment:
     r"""Pairwise alignments of T tasks; every matrix is (T, T) float64 and symmetric, its diagonal 1.
 
@@ -90,7 +90,7 @@ def align(signatures: Sequence[TaskSignature], self_terms: str = "split") -> Ali
         activation=cosines(activation @ activation.T / m, [t.activation for t in terms]),
         error=cosines(error @ error.T / m, [t.error for t in terms]),
         coupling=cosine / torch.where(product == 0, torch.nan, product),
-        stderr_sketch=_feature_stderr(joint, torch.tensor([t.joint for t in terms]), cosine),
+        stderr_sketch=_feature_stderr(joint, [t.joint for t in terms], cosine),
         terms=terms,
         self_terms=self_terms,
         sample_unit=signatures[0].spec.sample_unit,
@@ -137,10 +137,13 @@ def cosines(inner: torch.Tensor, self_terms: Sequence[float]) -> torch.Tensor:
     return cosine.diagonal_scatter(norms / norms)
 
 
-def _feature_stderr(joint: torch.Tensor, squares: torch.Tensor, cosine: torch.Tensor) -> torch.Tensor:
+def _feature_stderr(joint: torch.Tensor, self_terms: Sequence[float], cosine: torch.Tensor) -> torch.Tensor:
     """Returns (T, T) errors by the delta method, from u v - c (u^2 + v^2) / 2 of unit signatures u, v."""
     m = joint.shape[1]
-    norms = torch.where(squares > 0, squares, torch.nan).sqrt().to(torch.float64)
+    if m == 1:  # one feature has no spread
+        return torch.full_like(cosine, torch.nan).fill_diagonal_(0.0)
+    squares = torch.as_tensor(self_terms, dtype=torch.float64)
+    norms = torch.where(squares > 0, squares, torch.nan).sqrt()
     unit = joint / norms[:, None]  # (T, m), mean square 1 with plain self terms
     square = unit.square()
     stderr = torch.zeros_like(cosine)

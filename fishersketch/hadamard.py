@@ -57,7 +57,7 @@ class HadamardFactors:
 
 
 def hadamard_transform(x: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Applyies rows of H_p (x) H_q to folded vectors.
+    """Applies rows of H_p (x) H_q to folded vectors.
 
     Args:
         x: (..., c, q) folded vectors.

@@ -41,23 +41,29 @@ class Projection(ABC):
             x: (B, size) float32 or float64.
 
         Returns:
-            Two (B, m) tensors of the type and on the device of x. They may share memory with nothing else.
+            Two (B, m) tensors of the type and on the device of x.
         """
 
     @abstractmethod
     def multiply_adds(self) -> int:
-        """Returns how many multiply-adds one vector costs."""
+        """Returns how many multiply-adds one vector costs, its signs included."""
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
         """Returns the (B, m) features phi_k(x) of (B, size) vectors."""
         left, right = self.project(x)
         return left * right
 
-    def _on(self, name: str, make: Callable[[], torch.Tensor], like: torch.Tensor) -> torch.Tensor:
-        """Returns a drawn tensor in the type and on the device of `like`, kept for the next batch."""
-        key = (name, like.dtype, like.device)
+    def _on(
+        self,
+        name: str,
+        make: Callable[[], torch.Tensor],
+        like: torch.Tensor,
+        dtype: torch.dtype | None = None,
+    ) -> torch.Tensor:
+        """Returns a drawn tensor on the device of `like` and in its type or `dtype`; kept."""
+        key = (name, dtype or like.dtype, like.device)
         if key not in self._cast:
-            self._cast[key] = make().to(dtype=like.dtype, device=like.device)
+            self._cast[key] = make().to(dtype=dtype or like.dtype, device=like.device)
         return self._cast[key]
 
 

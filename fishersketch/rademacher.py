@@ -26,19 +26,10 @@ class Rademacher(Projection):
         return Draws(self.label).signs(2 * self.num_features * self.size).view(-1, self.size)  # (2 m, size)
 
     def project(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # noqa: D102
-        out = x.new_empty(len(x), 2 * self.num_features)
+        signs = self._on("signs", lambda: self._signs, x, torch.int8)
         rows = max(1, _BLOCK_ENTRIES // self.size)
-        signs = self._signs_on(x.device)
-        for start in range(0, 2 * self.num_features, rows):
-            block = signs[start : start + rows].to(x.dtype)  # (rows, size)
-            torch.matmul(x, block.T, out=out[:, start : start + rows])
+        out = torch.cat([x @ block.to(x.dtype).T for block in signs.split(rows)], 1)  # (B, 2 m)
         return out[:, : self.num_features], out[:, self.num_features :]
-
-    def _signs_on(self, device: torch.device) -> torch.Tensor:
-        key = ("signs", device)
-        if key not in self._cast:
-            self._cast[key] = self._signs.to(device)
-        return self._cast[key]
 
     def multiply_adds(self) -> int:  # noqa: D102
         return 2 * self.num_features * self.size

@@ -1,15 +1,17 @@
 """The streaming estimator: one pass over a task's (activation, error) pairs."""
 
-import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 import torch
 
 from fishersketch.errors import FisherSketchError
-from fishersketch.sequence_features import sequence_features
+from fishersketch.provenance import describe_difference, json_values
+from fishersketch.samples import all_finite, check_samples, sequence_lengths, working_dtype
+from fishersketch.sequence_features import sequence_chunks
 from fishersketch.signature import TaskSignature, make_signature
-from fishersketch.spec import SketchSpec, describe_difference
+from fishersketch.spec import SketchSpec
+from fishersketch.token_features import token_chunks
 
 # Working memory of an update: a chunk's signed errors and features stay in the processor's cache.
 _CHUNK_BYTES = 1 << 23
@@ -43,10 +45,13 @@ class FisherSketch:
     (2, 384)
     """
 
+    # Counts up when the same samples give other features: states kept by an older recipe are not used.
+    RECIPE = 1
+
     def __init__(self, spec: SketchSpec, provenance: Mapping[str, Any] | None = None):
         self.spec = spec
-        self.provenance = json.loads(json.dumps(dict(provenance or {}), sort_keys=True))
-        self._activation_projection, self._error_projection = spec.projections()
+        self.provenance = json_values(provenance or {})
+        self._projections = spec.projections()
         self._sums = torch.zeros(2, len(spec.streams), spec.num_features, dtype=torch.float64)
         self._counts = torch.zeros(2, dtype=torch.int64)
         self._tokens = 0
@@ -71,111 +76,74 @@ class FisherSketch:
     def update(
         self, activations: torch.Tensor, errors: torch.Tensor, group: torch.Tensor | None = None
     ) -> None:
-        """Adds samples. Memory beyond the arguments is bounded whatever their number.
+        """Adds samples, all or none. Memory beyond the arguments is bounded whatever their number.
+
+        Features are computed in float64 where an argument is float64, else in float32, also under
+        autocast, and without gradients. With sample_unit="sequence" memory grows with the longest
+        sequence, by 4 m numbers a row and its L x L Gram matrices.
 
         Args:
-            activations: (N, d) inputs of the head; float32 or float64 (others are taken as float32).
+            activations: (N, d) inputs of the head, of any floating type.
             errors: (N, K) derivatives of the loss by the head's raw output, on the same device.
-            group: (N,) sequence or document number of each row; its parity is its half. Without groups
-                every row counts for the first half and split self terms are refused later. With
+            group: (N,) sequence or document number of each row, from 0; its parity is its half. Without
+                groups every row counts for the first half and split self terms are refused later. With
                 sample_unit="sequence" they are required, and a sequence's rows stand together, all in
                 one update.
 
         Raises:
             FisherSketchError: shapes do not fit the spec, values are not finite, or groups are missing.
         """
-        activations, errors = _floating(activations), _floating(errors)
         self._check(activations, errors, group)
         if len(activations) == 0:
             return
-        if self.spec.sample_unit == "sequence" and group is not None:
-            self._accumulate(self._sequence_chunks(activations, errors, group))
-            self._last_group = int(group[-1])
-        else:
-            halves = torch.zeros(len(errors), dtype=torch.int64) if group is None else group % 2
-            self._accumulate(self._token_chunks(activations, errors, halves.to(errors.device)))
+        with torch.no_grad(), torch.autocast(errors.device.type, enabled=False):
+            sums, counts = self._sum_features(activations, errors, group)
+        if not torch.isfinite(sums).all():
+            _refuse_not_finite(activations, errors)
+        self._sums, self._counts = self._sums + sums, self._counts + counts
         self._tokens += len(activations)
         self._grouped = group is not None
+        self._last_group = None if group is None else int(group[-1])
 
     def _check(self, activations: torch.Tensor, errors: torch.Tensor, group: torch.Tensor | None) -> None:
+        check_samples(activations, errors, group)
         d, k = self.spec.activation_dim, self.spec.error_dim
         for name, tensor, size in (("activations", activations, d), ("errors", errors, k)):
-            if tensor.dim() != 2 or tensor.shape[1] != size:
+            if tensor.shape[1] != size:
                 raise FisherSketchError(f"{name} have shape {tuple(tensor.shape)}: expected (N, {size})")
-        if len(activations) != len(errors):
-            raise FisherSketchError(f"{len(activations)} activations but {len(errors)} errors: need as many")
-        if group is not None and group.shape != (len(activations),):
-            raise FisherSketchError(f"group has shape {tuple(group.shape)}: expected ({len(activations)},)")
         if group is None and self.spec.sample_unit == "sequence":
             raise FisherSketchError("group is missing: sample_unit='sequence' needs a sequence number a row")
         if self._grouped is not None and self._grouped != (group is not None):
             raise FisherSketchError(
                 "group was given in some updates and not in others: give it always or never"
             )
+        if self.spec.sample_unit == "sequence" and group is not None and len(group):
+            sequence_lengths(group)
+            if int(group[0]) == self._last_group:
+                raise FisherSketchError(
+                    f"group: sequence {self._last_group} goes on from the last update; give it in one update"
+                )
 
-    def _chunk_rows(self, errors: torch.Tensor) -> int:
-        width = self.spec.error_dim + 4 * self.spec.num_features
-        return max(1, _CHUNK_BYTES // (width * errors.element_size()))
-
-    def _token_chunks(
-        self, activations: torch.Tensor, errors: torch.Tensor, halves: torch.Tensor
-    ) -> Iterator[tuple[list[torch.Tensor], torch.Tensor]]:
-        """Yields the (B, m) features of each stream and the (B,) halves, a chunk of rows at a time."""
-        rows = self._chunk_rows(errors)
-        for start in range(0, len(activations), rows):
-            chunk = slice(start, start + rows)
-            yield self._token_features(activations[chunk], errors[chunk]), halves[chunk]
-
-    def _token_features(self, a: torch.Tensor, e: torch.Tensor) -> list[torch.Tensor]:
-        """Returns the (B, m) features of each stream."""
-        left_a, right_a = self._activation_projection.project(a)
-        left_e, right_e = self._error_projection.project(e)
-        phi_a, phi_e = left_a * right_a, left_e * right_e
-        features = [phi_a * phi_e, phi_a, phi_e]
-        for stream in self.spec.extra_streams:
-            if stream == "mean_gradient":
-                features.append(left_a * left_e)
-            else:
-                norms = a.square().sum(1) * e.square().sum(1)  # (B,)
-                features.append(features[0] / norms.clamp_min(torch.finfo(norms.dtype).tiny)[:, None])
-        return features
-
-    def _sequence_chunks(
-        self, activations: torch.Tensor, errors: torch.Tensor, group: torch.Tensor
-    ) -> Iterator[tuple[list[torch.Tensor], torch.Tensor]]:
-        """Yields the (1, m) features of each stream and the (1,) half, a sequence at a time.
-
-        Raises:
-            FisherSketchError: rows of one sequence stand apart.
-        """
-        ids, lengths = torch.unique_consecutive(group, return_counts=True)
-        if len(ids.unique()) != len(ids) or int(ids[0]) == self._last_group:
-            raise FisherSketchError("group: the rows of one sequence must stand together, in one update")
-        for a, e, number in zip(
-            activations.split(lengths.tolist()), errors.split(lengths.tolist()), ids, strict=True
-        ):
-            features = sequence_features(self._activation_projection, self._error_projection, a, e)
-            yield [feature[None] for feature in features], number[None] % 2
-
-    def _accumulate(self, chunks: Iterator[tuple[list[torch.Tensor], torch.Tensor]]) -> None:
-        """Adds chunks of features, all or none.
-
-        Raises:
-            FisherSketchError: a chunk is not finite.
-        """
+    def _sum_features(
+        self, activations: torch.Tensor, errors: torch.Tensor, group: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the (2, streams, m) sums of features and the (2,) counts of samples, by half."""
+        dtype = working_dtype(activations, errors)
+        width = self.spec.activation_dim + self.spec.error_dim + 4 * self.spec.num_features
+        rows = max(1, _CHUNK_BYTES // (width * dtype.itemsize))
+        if self.spec.sample_unit == "sequence" and group is not None:
+            chunks = sequence_chunks(self._projections, activations, errors, group, dtype, rows)
+        else:
+            chunks = token_chunks(
+                self._projections, activations, errors, group, dtype, rows, self.spec.extra_streams
+            )
         sums, counts = torch.zeros_like(self._sums), torch.zeros_like(self._counts)
         for features, halves in chunks:
             selector = torch.stack([halves == 0, halves == 1]).to(torch.float64)  # (2, B)
             for index, phi in enumerate(features):
                 sums[:, index] += (selector @ phi.to(torch.float64)).cpu()
             counts += selector.sum(1).to(torch.int64).cpu()
-        if not torch.isfinite(sums).all():
-            raise FisherSketchError(
-                "activations or errors hold NaN or infinite values: the model overflowed; load it in float32 "
-                "or bfloat16 rather than float16"
-            )
-        self._sums += sums
-        self._counts += counts
+        return sums, counts
 
     def merge(self, other: "FisherSketch") -> None:
         """Adds the state of a sketch of other samples of the same task.
@@ -186,6 +154,8 @@ class FisherSketch:
         Raises:
             FisherSketchError: specs or provenance differ, or only one has groups; says in what.
         """
+        if other is self:
+            raise FisherSketchError("a sketch cannot be merged with itself: its samples would count twice")
         difference = self.spec.difference(other.spec) or describe_difference(
             self.provenance, other.provenance
         )
@@ -193,8 +163,7 @@ class FisherSketch:
             raise FisherSketchError(f"sketches cannot be merged: {difference}")
         if None not in (self._grouped, other._grouped) and self._grouped != other._grouped:
             raise FisherSketchError("sketches cannot be merged: one was given groups and the other not")
-        self._sums += other._sums
-        self._counts += other._counts
+        self._sums, self._counts = self._sums + other._sums, self._counts + other._counts
         self._tokens += other._tokens
         self._grouped = other._grouped if self._grouped is None else self._grouped
 
@@ -236,17 +205,28 @@ class FisherSketch:
         Raises:
             FisherSketchError: the tensors do not fit the spec.
         """
-        sketch = cls(SketchSpec.from_dict(header["spec"]), header["provenance"])
-        if tensors["sums"].shape != sketch._sums.shape or tensors["counts"].shape != (2,):
+        try:
+            sketch = cls(SketchSpec.from_dict(header["spec"]), header["provenance"])
+            sums, counts = tensors["sums"].clone(), tensors["counts"].clone()
+            tokens, last = tensors["tokens"].tolist()
+            grouped = header["grouped"]
+        except (KeyError, TypeError, ValueError) as error:
             raise FisherSketchError(
-                "the state of a sketch does not fit its spec: it was cut short or changed"
-            )
-        sketch._sums, sketch._counts = tensors["sums"].clone(), tensors["counts"].clone()
-        sketch._tokens = int(tensors["tokens"][0])
-        last = int(tensors["tokens"][1])
-        sketch._last_group, sketch._grouped = (None if last < 0 else last), header["grouped"]
+                f"the state of a sketch is not whole ({error!r}): make it again"
+            ) from error
+        for name, mine, theirs in (("sums", sketch._sums, sums), ("counts", sketch._counts, counts)):
+            if mine.shape != theirs.shape or mine.dtype != theirs.dtype or not all_finite(theirs):
+                raise FisherSketchError(f"the state of a sketch does not fit its spec: {name}; make it again")
+        sketch._sums, sketch._counts, sketch._tokens, sketch._grouped = sums, counts, tokens, grouped
+        sketch._last_group = None if last < 0 else last
         return sketch
 
 
-def _floating(x: torch.Tensor) -> torch.Tensor:
-    return x if x.dtype in (torch.float32, torch.float64) else x.to(torch.float32)
+def _refuse_not_finite(activations: torch.Tensor, errors: torch.Tensor) -> NoReturn:
+    for name, rows in (("activations", activations), ("errors", errors)):
+        if not all_finite(rows):
+            raise FisherSketchError(
+                f"{name} hold NaN or infinite values: the model overflowed; load it in float32 or bfloat16 "
+                "rather than float16"
+            )
+    raise FisherSketchError("features overflow float32: scale activations and errors down, or give float64")

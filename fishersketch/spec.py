@@ -1,11 +1,12 @@
 """What a sketch computes: sizes, projection, sample unit and seed."""
 
-import json
 from dataclasses import asdict, dataclass, fields
+from numbers import Integral
 from typing import Any
 
 from fishersketch.errors import FisherSketchError
 from fishersketch.projections import Projection, make_projection
+from fishersketch.provenance import describe_difference
 
 SAMPLE_UNITS = ("token", "sequence")
 EXTRA_STREAMS = ("mean_gradient", "unit_joint")
@@ -44,17 +45,22 @@ class SketchSpec:
     def __post_init__(self) -> None:
         for name, least in (("activation_dim", 1), ("error_dim", 1), ("num_features", 1), ("seed", 0)):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
                 raise FisherSketchError(f"{name}={value!r}: must be a whole number of at least {least}")
+            object.__setattr__(self, name, int(value))
         for name, choices in (("projection", _PROJECTIONS), ("sample_unit", SAMPLE_UNITS)):
             if getattr(self, name) not in choices:
                 raise FisherSketchError(
                     f"{name}={getattr(self, name)!r}: must be one of {', '.join(choices)}"
                 )
-        object.__setattr__(self, "extra_streams", tuple(self.extra_streams))
-        for stream in self.extra_streams:
-            if stream not in EXTRA_STREAMS:
-                raise FisherSketchError(f"extra_streams={stream!r}: must be among {', '.join(EXTRA_STREAMS)}")
+        streams = self.extra_streams
+        if isinstance(streams, str) or not all(stream in EXTRA_STREAMS for stream in streams):
+            raise FisherSketchError(
+                f"extra_streams={streams!r}: must be a tuple of {', '.join(EXTRA_STREAMS)}"
+            )
+        if len(set(streams)) != len(streams):
+            raise FisherSketchError(f"extra_streams={streams!r}: names a stream twice")
+        object.__setattr__(self, "extra_streams", tuple(streams))
         if self.extra_streams and self.sample_unit != "token":
             raise FisherSketchError("extra_streams: need sample_unit='token'")
 
@@ -107,14 +113,4 @@ class SketchSpec:
 
     def difference(self, other: "SketchSpec") -> str:
         """Returns the fields in which two specs differ, as text; empty where they are equal."""
-        mine, theirs = self.to_dict(), other.to_dict()
-        return describe_difference(mine, theirs)
-
-
-def describe_difference(mine: dict[str, Any], theirs: dict[str, Any]) -> str:
-    """Returns "key: a against b" for every key whose values differ, joined by semicolons."""
-    return "; ".join(
-        f"{key}: {json.dumps(mine.get(key))} against {json.dumps(theirs.get(key))}"
-        for key in sorted({*mine, *theirs})
-        if mine.get(key) != theirs.get(key)
-    )
+        return describe_difference(self.to_dict(), other.to_dict())

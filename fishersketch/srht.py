@@ -21,33 +21,36 @@ class SubsampledHadamard(Projection):
     """
 
     @cached_property
-    def _draws(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        factors = self._factors
-        stacks = -(-2 * self.num_features // factors.padded)
-        pairs = -(-self.num_features // stacks)
-        draws = Draws(self.label)
-        signs = draws.signs(stacks * self.size).view(stacks, self.size)
-        rows = draws.uniform(2 * stacks * pairs, factors.padded).view(2, stacks, pairs)
-        return signs, rows[0], rows[1]
-
-    @cached_property
     def _factors(self) -> HadamardFactors:
         return HadamardFactors(self.size)
 
+    @property
+    def _layout(self) -> tuple[int, int]:
+        """Number of stacked sign diagonals and pairs of rows taken of each."""
+        stacks = -(-self.num_features // max(1, self._factors.padded // 2))
+        return stacks, -(-self.num_features // stacks)
+
+    @cached_property
+    def _draws(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        stacks, pairs = self._layout
+        padded, m = self._factors.padded, self.num_features
+        draws = Draws(self.label)
+        signs = draws.signs(stacks * self.size).view(stacks, self.size)
+        rows = draws.uniform(2 * stacks * pairs, padded).view(2, stacks, pairs)
+        rows = (rows + padded * torch.arange(stacks)[:, None]).flatten(1)[:, :m]  # counted through the stacks
+        return signs, rows[0], rows[1]
+
     def project(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # noqa: D102
-        signs, left, right = self._draws
         factors = self._factors
-        rows = self._on("rows", lambda: factors.first()[:, : factors.used], x)  # (p, c)
-        columns = self._on("columns", factors.second, x)  # (q, q)
-        lefts, rights = [], []
-        for stack in range(len(signs)):
-            signed = factors.fold(x * self._on(f"signs{stack}", lambda: signs[stack], x))  # noqa: B023
-            transform = hadamard_transform(signed, rows, columns).flatten(1)  # (B, P)
-            lefts.append(transform[:, left[stack].to(x.device)])
-            rights.append(transform[:, right[stack].to(x.device)])
-        return torch.cat(lefts, 1)[:, : self.num_features], torch.cat(rights, 1)[:, : self.num_features]
+        signs = self._on("signs", lambda: self._draws[0], x)  # (stacks, size)
+        h_p = self._on("h_p", lambda: factors.first()[:, : factors.used], x)  # (p, c)
+        h_q = self._on("h_q", factors.second, x)  # (q, q)
+        left, right = (self._on(f"rows{i}", lambda: self._draws[i], x, torch.int64) for i in (1, 2))  # noqa: B023
+        signed = factors.fold(x[:, None] * signs)  # (B, stacks, c, q)
+        transform = hadamard_transform(signed, h_p, h_q).flatten(1)  # (B, stacks P)
+        return transform[:, left], transform[:, right]
 
     def multiply_adds(self) -> int:  # noqa: D102
         factors = self._factors
-        per_transform = factors.rows * (factors.used + factors.columns) * factors.columns
-        return len(self._draws[0]) * per_transform
+        transform = factors.rows * (factors.used + factors.columns) * factors.columns
+        return self._layout[0] * (self.size + transform)
