@@ -8,6 +8,7 @@ from fishersketch.alignment import Alignment, cosines, make_alignment
 from fishersketch.errors import FisherSketchError
 from fishersketch.kernel_sums import KernelSums, Samples, sequence_kernel_sums, token_kernel_sums
 from fishersketch.materialized import materialized_kernel_sums
+from fishersketch.samples import all_finite, check_samples, sequence_lengths
 from fishersketch.self_terms import SELF_TERMS, SelfTerms
 from fishersketch.spec import SAMPLE_UNITS
 
@@ -20,7 +21,7 @@ def exact_align(
     self_terms: str = "split",
     sample_unit: str = "token",
     route: str = "gram",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Alignment:
     r"""Computes the alignments that a sketch estimates, from all pairs of samples.
 
@@ -68,7 +69,8 @@ def exact_align(
     inner = torch.zeros(3, count, count, dtype=torch.float64)
     terms: list[SelfTerms] = []
     for done, (i, j) in enumerate(pairs, start=1):
-        result = sums(samples[i], samples[j])
+        with torch.no_grad(), torch.autocast(samples[i].errors.device.type, enabled=False):
+            result = sums(samples[i], samples[j])
         if i == j:
             terms.append(_self_terms(result, self_terms))
         else:
@@ -92,15 +94,17 @@ def exact_align(
 
 
 def _samples(task: Task, number: int) -> Samples:
-    activations, errors, group = task
-    if activations.dim() != 2 or errors.dim() != 2 or len(activations) != len(errors) or not len(errors):
-        raise FisherSketchError(
-            f"task {number}: activations {tuple(activations.shape)} and errors {tuple(errors.shape)} must be "
-            "(N, d) and (N, K) with one N of at least 1"
-        )
-    if group is not None and group.shape != (len(errors),):
-        raise FisherSketchError(f"task {number}: group {tuple(group.shape)} must be ({len(errors)},)")
-    return Samples(activations, errors, group)
+    where = f"task {number}: "
+    if not isinstance(task, tuple | list) or len(task) != 3:
+        raise FisherSketchError(f"{where}expected (activations, errors, group), with None for no group")
+    check_samples(*task, where)
+    samples = Samples(*task)
+    if len(samples.errors) == 0:
+        raise FisherSketchError(f"{where}holds no samples")
+    for name, rows in (("activations", samples.activations), ("errors", samples.errors)):
+        if not all_finite(rows):
+            raise FisherSketchError(f"{where}{name} hold NaN or infinite values")
+    return samples
 
 
 def _check(samples: Sequence[Samples], self_terms: str, sample_unit: str, route: str) -> None:
@@ -118,9 +122,14 @@ def _check(samples: Sequence[Samples], self_terms: str, sample_unit: str, route:
     shapes = {(s.activations.shape[1], s.errors.shape[1]) for s in samples}
     if len(shapes) > 1:
         raise FisherSketchError(f"tasks have different (d, K): {sorted(shapes)}")
-    if sample_unit == "sequence" and any(s.group is None for s in samples):
-        raise FisherSketchError("group is missing: sample_unit='sequence' needs a sequence number a row")
+    devices = {s.errors.device for s in samples}
+    if len(devices) > 1:
+        raise FisherSketchError(f"tasks are on different devices: {', '.join(sorted(map(str, devices)))}")
     for number, sample in enumerate(samples):
+        if sample_unit == "sequence":
+            if sample.group is None:
+                raise FisherSketchError(f"task {number}: group is missing: sample_unit='sequence' needs it")
+            sequence_lengths(sample.group, f"task {number}: ")
         if self_terms == "split" and (sample.group is None or len((sample.group % 2).unique()) < 2):
             raise FisherSketchError(
                 f"task {number}: split self terms need groups of both parities; give more sequences, or "

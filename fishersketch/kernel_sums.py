@@ -1,10 +1,10 @@
 """Kernel sums between the samples of two tasks, by Gram matrices in blocks."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 
+from fishersketch.samples import sequence_lengths, working_dtype
 from fishersketch.self_terms import SelfTerms
 
 _BLOCK_ROWS = 2048
@@ -22,7 +22,7 @@ class Samples:
         """Returns the (N,) half of each row."""
         if self.group is None:
             return torch.zeros(len(self.errors), dtype=torch.int64)
-        return (self.group % 2).cpu()
+        return (self.group % 2).cpu().to(torch.int64)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class KernelSums:
 
 
 def token_kernel_sums(first: Samples, second: Samples) -> KernelSums:
-    """Returns the kernel sums between tokens; blocks are squared in place and summed in float64.
+    """Returns the kernel sums between tokens; blocks are squared and summed in float64.
 
     Args:
         first: one task.
@@ -75,7 +75,7 @@ def token_kernel_sums(first: Samples, second: Samples) -> KernelSums:
     """
     activation_rows, error_rows, joint_rows = _row_sums(first, second)
     one_first, one_second = _one_hot(first.halves()), _one_hot(second.halves())
-    return _sums(joint_rows, activation_rows, error_rows, one_first, one_second)
+    return _sums(joint_rows, activation_rows, error_rows, one_first, one_second, first is second)
 
 
 def sequence_kernel_sums(first: Samples, second: Samples) -> KernelSums:
@@ -91,32 +91,36 @@ def sequence_kernel_sums(first: Samples, second: Samples) -> KernelSums:
         first: one task.
         second: the other, or the same object for self terms.
     """
-    firsts, seconds = list(_sequences(first)), list(_sequences(second))
+    dtype = _dtype(first, second)
+    firsts, seconds = _sequences(first), _sequences(second)
     kernels = torch.zeros(3, len(firsts), len(seconds), dtype=torch.float64)
     for i, (a_1, e_1, _) in enumerate(firsts):
+        a_1, e_1 = a_1.to(dtype), e_1.to(dtype)
         gram_a1, gram_e1 = a_1 @ a_1.T, e_1 @ e_1.T
         for j, (a_2, e_2, _) in enumerate(seconds):
+            a_2, e_2 = a_2.to(dtype), e_2.to(dtype)
             gram_a, gram_e = a_1 @ a_2.T, e_1 @ e_2.T
-            kernels[0, i, j] = (gram_a * gram_e).sum().double().square()
-            kernels[1, i, j] = ((gram_e1 @ gram_a) * (gram_a @ (e_2 @ e_2.T))).sum()
-            kernels[2, i, j] = ((gram_a1 @ gram_e) * (gram_e @ (a_2 @ a_2.T))).sum()
+            kernels[0, i, j] = _dot(gram_a, gram_e).square()
+            kernels[1, i, j] = _dot(gram_e1 @ gram_a, gram_a @ (e_2 @ e_2.T))
+            kernels[2, i, j] = _dot(gram_a1 @ gram_e, gram_e @ (a_2 @ a_2.T))
     one_first, one_second = (_one_hot(torch.tensor([half for *_, half in s])) for s in (firsts, seconds))
     joint, activation, error = (kernel @ one_second for kernel in kernels)
-    return _sums(joint, activation, error, one_first, one_second)
+    return _sums(joint, activation, error, one_first, one_second, first is second)
 
 
 def _row_sums(first: Samples, second: Samples) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Returns each row of the first task's kernels, summed by half of the second: three (N, 2)."""
     sums = torch.zeros(3, len(first.errors), 2, dtype=torch.float64)
     halves = _one_hot(second.halves()).to(second.errors.device)
+    dtype = _dtype(first, second)
     for start in range(0, len(first.errors), _BLOCK_ROWS):
         rows = slice(start, start + _BLOCK_ROWS)
         for other in range(0, len(second.errors), _BLOCK_ROWS):
             columns = slice(other, other + _BLOCK_ROWS)
-            activation = (first.activations[rows] @ second.activations[columns].T).square_()
-            error = (first.errors[rows] @ second.errors[columns].T).square_()
+            activation = _gram(first.activations[rows], second.activations[columns], dtype).square_()
+            error = _gram(first.errors[rows], second.errors[columns], dtype).square_()
             for index, kernel in enumerate((activation, error, activation * error)):
-                sums[index, rows] += (kernel.double() @ halves[columns]).cpu()
+                sums[index, rows] += (kernel @ halves[columns]).cpu()
     return sums[0], sums[1], sums[2]
 
 
@@ -126,10 +130,12 @@ def _sums(
     error: torch.Tensor,
     one_first: torch.Tensor,
     one_second: torch.Tensor,
+    one_task: bool,
 ) -> KernelSums:
     """Returns the sums of rows (N, 2) by their own half."""
-    same = one_first.shape == one_second.shape
-    cross = torch.einsum("nh,nu,nv->huv", one_first, activation, error) if same else torch.zeros(2, 2, 2)
+    cross = torch.zeros(2, 2, 2, dtype=torch.float64)
+    if one_task:
+        cross = torch.einsum("nh,nu,nv->huv", one_first, activation, error)
     return KernelSums(
         joint=one_first.T @ joint,
         activation=one_first.T @ activation,
@@ -144,12 +150,22 @@ def _one_hot(halves: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.one_hot(halves, 2).to(torch.float64)
 
 
-def _sequences(samples: Samples) -> Iterator[tuple[torch.Tensor, torch.Tensor, int]]:
-    """Yields the activations, errors and half of each sequence."""
+def _dtype(first: Samples, second: Samples) -> torch.dtype:
+    return working_dtype(first.activations, first.errors, second.activations, second.errors)
+
+
+def _gram(x: torch.Tensor, y: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Returns x y^T, multiplied in `dtype` and then float64, where its square has room."""
+    return (x.to(dtype) @ y.to(dtype).T).double()
+
+
+def _dot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return (x.double() * y.double()).sum()
+
+
+def _sequences(samples: Samples) -> list[tuple[torch.Tensor, torch.Tensor, int]]:
+    """Returns the activations, errors and half of each sequence."""
     assert samples.group is not None
-    ids, lengths = torch.unique_consecutive(samples.group, return_counts=True)
-    sizes = lengths.tolist()
-    for a, e, number in zip(
-        samples.activations.split(sizes), samples.errors.split(sizes), ids.tolist(), strict=True
-    ):
-        yield a, e, number % 2
+    numbers, lengths = sequence_lengths(samples.group)
+    blocks = zip(samples.activations.split(lengths), samples.errors.split(lengths), numbers, strict=True)
+    return [(a, e, number % 2) for a, e, number in blocks]

@@ -47,7 +47,7 @@ def materialized_kernel_sums(first: Samples, second: Samples) -> KernelSums:
                 inner[u, v] = (moments_first[u][kind] * moments_second[v][kind]).sum()
         sums.append(inner * counts_first[:, None] * counts_second[None, :])
     cross = torch.zeros(2, 2, 2, dtype=torch.float64)
-    for h in range(2):
+    for h in range(2) if first is second else ():
         for u in range(2):
             for v in range(2):
                 separable = torch.kron(moments_second[v][2], moments_second[u][1])

@@ -1,5 +1,7 @@
 """Features in 8 or 4 bits, with the step that makes inner products most accurate."""
 
+import math
+
 import torch
 
 DTYPES = ("float32", "int8", "int4")
@@ -13,7 +15,8 @@ def encode(vector: torch.Tensor, dtype: str) -> tuple[torch.Tensor, float]:
     Codes are q = clip(round(v / s), -L, L) with L = 127 or 7. The step s minimises the squared error
     over a grid of clipping points; the vector decodes to c q with c = (v . v) / (v . q), so that its
     inner product with itself, and to first order with any other task's vector, is not shrunk by the
-    rounding (a least-squares c would shrink it).
+    rounding (a least-squares c would shrink it). In float32 v is stored over a power of two, so that no
+    scale of the features overflows or underflows.
 
     Args:
         vector: (m,) float64 features.
@@ -21,18 +24,21 @@ def encode(vector: torch.Tensor, dtype: str) -> tuple[torch.Tensor, float]:
 
     Returns:
         The stored tensor ((m,) float32, (m,) int8, or (ceil(m / 2),) uint8 with two codes a byte), and
-        the factor c that decodes it (1 for float32).
+        the factor c that decodes it.
 
     >>> codes, factor = encode(torch.tensor([0.0, 1.0, -7.0], dtype=torch.float64), "int4")
     >>> decode(codes, factor, "int4", 3).tolist()
     [0.0, 1.0, -7.0]
     """
-    if dtype == "float32":
-        return vector.to(torch.float32), 1.0
-    levels = _LEVELS[dtype]
     largest = float(vector.abs().max())
+    scale = math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest else 1.0
+    vector = vector / scale  # its largest entry is in [1, 2)
+    if dtype == "float32":
+        return vector.to(torch.float32), scale
+    levels = _LEVELS[dtype]
     if largest == 0.0:
         return _pack(torch.zeros(len(vector), dtype=torch.int8), dtype), 0.0
+    largest /= scale
     fractions = torch.linspace(1.0, 0.1, _STEPS_TRIED, dtype=torch.float64)
     best, best_error = torch.zeros_like(vector), float("inf")
     for fraction in fractions:
@@ -42,7 +48,7 @@ def encode(vector: torch.Tensor, dtype: str) -> tuple[torch.Tensor, float]:
         if error < best_error:
             best, best_error = codes, error
     factor = float(vector @ vector) / float(vector @ best)
-    return _pack(best.to(torch.int8), dtype), factor
+    return _pack(best.to(torch.int8), dtype), factor * scale
 
 
 def decode(codes: torch.Tensor, factor: float, dtype: str, size: int) -> torch.Tensor:

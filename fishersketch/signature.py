@@ -1,6 +1,6 @@
 """The signature of a task: a few kilobytes that stand for its head Fisher matrix."""
 
-import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,12 +9,13 @@ from typing import Any
 import torch
 
 from fishersketch.errors import FisherSketchError
+from fishersketch.provenance import json_values
 from fishersketch.quantize import DTYPES, decode, encode
 from fishersketch.self_terms import SelfTerms, sketched_self_terms
 from fishersketch.spec import SketchSpec
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TaskSignature:
     """Means of the random features of one task, with what is needed to compare it.
 
@@ -35,6 +36,14 @@ class TaskSignature:
     self_terms: Mapping[str, SelfTerms]
     payload: Mapping[str, torch.Tensor] = field(repr=False)
     factors: Mapping[str, float] = field(repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TaskSignature):
+            return NotImplemented
+        plain = ("spec", "provenance", "dtype", "num_samples", "self_terms", "factors")
+        return all(getattr(self, name) == getattr(other, name) for name in plain) and all(
+            torch.equal(self.payload[name], other.payload[name]) for name in self.payload
+        )
 
     def stream(self, name: str) -> torch.Tensor:
         """Returns a stream's (m,) float64 means.
@@ -60,7 +69,14 @@ class TaskSignature:
         return self.payload["joint"].numel() * self.payload["joint"].element_size()
 
     def save(self, path: str | Path) -> None:
-        """Writes the signature as one safetensors file, whole or not at all."""
+        """Writes the signature as one safetensors file, whole or not at all.
+
+        Args:
+            path: the file; an older one is replaced.
+
+        Raises:
+            FisherSketchError: the file cannot be written; names it.
+        """
         from fishersketch.signature_file import save_signature
 
         save_signature(self, Path(path))
@@ -105,7 +121,7 @@ def make_signature(
         The signature.
 
     Raises:
-        FisherSketchError: the dtype is unknown.
+        FisherSketchError: the dtype is unknown, or the features are too large to square.
     """
     if dtype not in DTYPES:
         raise FisherSketchError(f"dtype={dtype!r}: must be one of {', '.join(DTYPES)}")
@@ -114,10 +130,12 @@ def make_signature(
     if grouped and bool((counts > 0).all()):
         halves = sums / counts[:, None, None]
         terms["split"] = sketched_self_terms(halves[0, :3], halves[1, :3])
+    if not all(math.isfinite(value) for term in terms.values() for value in term.to_dict().values()):
+        raise FisherSketchError("self terms overflow float64: scale activations and errors down")
     stored = {name: encode(mean[index], dtype) for index, name in enumerate(spec.streams)}
     return TaskSignature(
         spec=spec,
-        provenance=json.loads(json.dumps(dict(provenance))),
+        provenance=json_values(provenance),
         dtype=dtype,
         num_samples=(int(counts[0]), int(counts[1])),
         self_terms=terms,

@@ -1,9 +1,11 @@
-"""Signatures on disk: safetensors with a JSON header under 1 KB, checked on the way in."""
+"""Signatures on disk: safetensors with a JSON header of about 1 KB, checked on the way in."""
 
+import hashlib
 import json
 import math
 import os
-import tempfile
+import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from fishersketch.errors import FisherSketchError
+from fishersketch.provenance import json_values
 from fishersketch.quantize import DTYPES, stored_shape
 from fishersketch.self_terms import SelfTerms
 from fishersketch.signature import TaskSignature
@@ -19,6 +22,17 @@ from fishersketch.spec import SketchSpec
 
 FORMAT = 1
 _KEY = "fishersketch"
+# What reading a file of anything else raises, down in safetensors, json and the checks here.
+_DAMAGE = (
+    SafetensorError,
+    OSError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    ArithmeticError,
+    RecursionError,
+)
 # A signature of 2^24 features is 64 MB a stream: far beyond any use, and small enough to read safely.
 _MOST_FEATURES = 1 << 24
 
@@ -29,6 +43,9 @@ def save_signature(signature: TaskSignature, path: Path) -> None:
     Args:
         signature: what to write.
         path: the file; an older one is replaced.
+
+    Raises:
+        FisherSketchError: the file cannot be written; names it.
     """
     header = {
         "format": FORMAT,
@@ -39,24 +56,37 @@ def save_signature(signature: TaskSignature, path: Path) -> None:
         "self_terms": {name: list(terms.to_dict().values()) for name, terms in signature.self_terms.items()},
         "factors": dict(signature.factors),
     }
-    data = save(
-        {name: tensor.contiguous() for name, tensor in signature.payload.items()},
-        metadata={_KEY: json.dumps(header, sort_keys=True, separators=(",", ":"))},
-    )
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    payload = {name: tensor.contiguous() for name, tensor in signature.payload.items()}
+    data = save(payload, metadata={_KEY: _canonical({**header, "digest": _digest(header, payload)})})
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}"
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError):
+            raise FisherSketchError(f"{path}: cannot write the signature ({error.strerror})") from error
         raise
 
 
+def _canonical(header: dict[str, Any]) -> str:
+    return json.dumps(header, sort_keys=True, separators=(",", ":"))
+
+
+def _digest(header: dict[str, Any], payload: dict[str, torch.Tensor]) -> str:
+    """Returns 64 bits of a hash of the header and the tensors, which a flipped bit changes."""
+    digest = hashlib.sha256(_canonical(header).encode())
+    for name in sorted(payload):
+        digest.update(payload[name].numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
 def load_signature(path: Path) -> TaskSignature:
-    """Reads a signature and check everything in it.
+    """Reads a signature and checks everything in it.
 
     Args:
         path: a file that `save_signature` wrote.
@@ -67,21 +97,29 @@ def load_signature(path: Path) -> TaskSignature:
     Raises:
         FisherSketchError: the file is missing, cut short, changed or not a signature; names it.
     """
+    if path.is_dir():
+        raise FisherSketchError(f"{path}: a folder, not a signature file")
     if not path.is_file():
         raise FisherSketchError(f"{path}: there is no such signature file")
     try:
         return _read(path)
-    except (SafetensorError, KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+    except _DAMAGE as error:
+        text = f"no entry {error}" if isinstance(error, KeyError) else str(error)
+        reason = (text.splitlines() or [type(error).__name__])[0][:200]
         raise FisherSketchError(f"{path}: not a whole signature ({reason}); make it again") from error
 
 
 def _read(path: Path) -> TaskSignature:
     with safe_open(path, framework="pt") as file:
         header = json.loads((file.metadata() or {})[_KEY])
+        if not isinstance(header, dict):
+            raise FisherSketchError("its header is no JSON object")
         spec = _spec(header)
         payload = {name: file.get_tensor(name) for name in spec.streams}
-    return _signature(header, spec, payload)
+    signature = _signature(header, spec, payload)
+    if header.pop("digest") != _digest(header, payload):
+        raise FisherSketchError("its digest differs from its content")
+    return signature
 
 
 def _spec(header: dict[str, Any]) -> SketchSpec:
@@ -110,11 +148,13 @@ def _signature(header: dict[str, Any], spec: SketchSpec, payload: dict[str, torc
     if "plain" not in terms:
         raise FisherSketchError("the plain self terms are missing")
     first, second = header["num_samples"]
-    if not (isinstance(first, int) and isinstance(second, int) and min(first, second) >= 0):
+    if not (type(first) is type(second) is int and min(first, second) >= 0 and first + second > 0):
         raise FisherSketchError(f"num_samples {header['num_samples']!r} are no counts")
+    if "split" in terms and min(first, second) == 0:
+        raise FisherSketchError("split self terms of an empty half")
     return TaskSignature(
         spec=spec,
-        provenance=dict(header["provenance"]),
+        provenance=json_values(header["provenance"]),
         dtype=header["dtype"],
         num_samples=(first, second),
         self_terms=terms,
