@@ -12,7 +12,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from experiments.errors import UserError
-from experiments.files import canonical, written_atomically
+from experiments.files import canonical, remove, written_atomically
 
 Losses = dict[str, np.ndarray]
 
@@ -57,14 +57,16 @@ class RowFolder:
         return found
 
     def write(self, key: Mapping[str, Any], losses: Losses) -> None:
-        """Writes a row, all at once or not at all.
+        """Writes a row, all at once or not at all, and clears away what a process that died left of it.
 
         Args:
             key: What made it.
             losses: All its losses, by held-out digest.
         """
-        digests = sorted(losses)
-        with written_atomically(self.file(key)) as temporary:
+        digests, path = sorted(losses), self.file(key)
+        for left_behind in self.path.glob(f".{path.stem}.*"):
+            remove(left_behind)
+        with written_atomically(path) as temporary:
             np.savez_compressed(
                 temporary,
                 key=np.array(canonical(key)),

@@ -16,6 +16,7 @@ def score_table(
     gain: np.ndarray,
     mask: np.ndarray | None = None,
     *,
+    half_gains: np.ndarray | None = None,
     seed: int = 0,
     reference: str = "joint",
 ) -> dict[str, Any]:
@@ -25,6 +26,7 @@ def score_table(
         estimators: Score matrices (T, T), [source, target], by name.
         gain: Gains (S, T, T), one a fine-tuning seed, in nats/token; the mean over seeds is the truth.
         mask: Candidates (T, T); all other sources by default.
+        half_gains: Gains (2, T, T) on two halves of the held-out windows, for a ceiling from one seed.
         seed: Seed of the resampling.
         reference: Estimator that the paired tests compare with; no tests when it is not among them.
 
@@ -34,8 +36,8 @@ def score_table(
         ``mean_spearman``, ``undefined_scores`` (NaN candidates, ranked last), ``p_top1_against_<reference>``,
         ``p_regret_against_<reference>`` and, without a mask, ``matrix_spearman``, ``matrix_p_mantel`` and
         ``matrix_p_spearman`` over all pairs. Of the table itself: ``random_top1``, ``ceiling_top1_seeds``
-        (NaN for a single seed), ``ceiling_top1_transpose``, ``matrix_p_floor``, ``n_targets``, ``n_seeds``,
-        ``mean_candidates`` and a ``note`` that says how much the reference's Top-1 rests on.
+        (NaN for a single seed), ``ceiling_top1_halves`` if they are given,
+        ``ceiling_top1_transpose``, ``matrix_p_floor``, ``n_targets``, ``n_seeds``, ``mean_candidates`` and a ``note`` that says how much the reference's Top-1 rests on.
 
     Raises:
         UserError: As `target_scores`.
@@ -76,6 +78,8 @@ def score_table(
         "n_seeds": len(gain),
         "mean_candidates": mean(np.where(count >= 2, count, np.nan)),
     }
+    if half_gains is not None:
+        table["ceiling_top1_halves"] = ceiling.agreement(half_gains, mask)
     if reference in by_name:
         table["note"] = _note(reference, table)
     return table
