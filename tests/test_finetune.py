@@ -188,6 +188,23 @@ def test_training_on_windows_helps_those_most(mode: str, domains: list[Domain], 
     assert not np.allclose(found.half_gains[0], found.half_gains[1])
 
 
+def test_the_real_model_learns_from_text_and_is_put_back(small_model: LoadedModel, store: Store) -> None:
+    texts = {
+        "spanish": "El usuario no puede guardar los cambios porque la página ha caducado. Vuelva a probar. ",
+        "c": "for (int i = 0; i < n; i++) { if (a[i] != b[i]) return -1; total += a[i] * b[i]; } ",
+    }
+    domains = []
+    for name, text in texts.items():
+        ids = small_model.tokenizer(text * 40)["input_ids"]
+        windows = torch.tensor(ids[: 9 * 33]).view(9, 33)
+        domains.append(Domain(name, name, "written here", "MIT", windows[:8], windows[:8], windows[8:]))
+    before = [p.detach().clone() for p in small_model.model.parameters()]
+    found = transfer_matrix(TransferConfig(learning_rate=2e-5), small_model, domains, store)
+    assert all(torch.equal(p, b) for p, b in zip(small_model.model.parameters(), before, strict=True))
+    gain = found.gain[0]
+    assert (np.diag(gain) > 0.05).all() and (gain.argmax(axis=0) == [0, 1]).all()
+
+
 def test_none_trains_nothing(domains: list[Domain], store: Store) -> None:
     found = transfer_matrix(config("none", seeds=[0, 1]), loaded("llama"), domains, store)
     assert found.tuned_loss.shape == (2, 3, 3, 4) and not found.gain.any()
@@ -321,12 +338,12 @@ def test_two_processes_share_the_rows_and_a_killed_one_resumes(
 ) -> None:
     rows = tmp_path / "shared" / "artefacts" / "transfer_rows"
     killed = run_process(tmp_path, "shared", "killed", "8")
-    while len(list(rows.glob("*.npz"))) < 3:
+    while len(list(rows.glob("[!.]*.npz"))) < 3:
         assert killed.poll() is None, killed.communicate()
         time.sleep(0.01)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
-    left = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in rows.glob("*.npz")}
+    left = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in rows.glob("[!.]*.npz")}
     assert 3 <= len(left) < 9
     pair = [run_process(tmp_path, "shared", name, "8") for name in ("first", "second")]
     for process in pair:
@@ -338,8 +355,9 @@ def test_two_processes_share_the_rows_and_a_killed_one_resumes(
     assert losses[0].shape == (1, 8, 8, 4) and np.array_equal(losses[0], losses[1])
     monkeypatch.setenv("FISHERSKETCH_CACHE", "set by the job")
     small_job(tmp_path, "alone", "third", 8)
-    np.testing.assert_allclose(np.load(tmp_path / "third.npy"), losses[0], rtol=1e-5)
-    assert len(list(rows.glob("*.npz"))) == 9
+    # Products may round otherwise in another process, and training adds that up.
+    np.testing.assert_allclose(np.load(tmp_path / "third.npy"), losses[0], rtol=1e-3)
+    assert len(list(rows.glob("[!.]*.npz"))) == 9 and not list(rows.glob(".*"))
 
 
 def test_a_diverged_source_is_named_and_the_others_are_kept(domains: list[Domain], store: Store) -> None:

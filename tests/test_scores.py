@@ -272,7 +272,7 @@ def test_table_has_every_metric_and_only_plain_numbers() -> None:
         "worst": -truth,
         "none": 0 * truth,
     }
-    table = scores.score_table(estimators, gain, seed=3)
+    table = scores.score_table(estimators, gain, half_gains=gain[:, ::-1], seed=3)
     assert json.loads(json.dumps(table, allow_nan=False)) == table
     assert table["top1"]["perfect"] == 1 and table["top1_interval"]["perfect"] == [1, 1]
     assert table["mean_regret"]["perfect"] == 0 and table["max_regret"]["perfect"] == 0
@@ -292,6 +292,7 @@ def test_table_has_every_metric_and_only_plain_numbers() -> None:
     assert table["matrix_spearman"]["perfect"] == pytest.approx(1)
     assert table["matrix_p_mantel"]["perfect"] == table["matrix_p_floor"] == 1e-4
     assert table["ceiling_top1_seeds"] == scores.agreement(gain)
+    assert table["ceiling_top1_halves"] == scores.agreement(gain[:, ::-1])
     assert table["ceiling_top1_transpose"] == scores.transpose_top1(truth)
     assert (table["n_targets"], table["n_seeds"], table["mean_candidates"]) == (9, 2, 8)
     assert table["note"].startswith("Top-1 of joint: ") and "on 9 targets" in table["note"]

@@ -93,7 +93,7 @@ def main(folder: Path, cache: str, name: str, count: int) -> None:
 
     domains = [markov_domain(f"domain {k}", k) for k in range(count)]
     with Store(folder / name, {}, name) as store:
-        cfg = TransferConfig(mode="full", learning_rate=3e-3, epochs=10)
+        cfg = TransferConfig(mode="full", learning_rate=3e-3, epochs=40)
         np.save(folder / f"{name}.npy", transfer_matrix(cfg, loaded("llama"), domains, store).tuned_loss)
 
 

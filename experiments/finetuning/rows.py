@@ -57,16 +57,14 @@ class RowFolder:
         return found
 
     def write(self, key: Mapping[str, Any], losses: Losses) -> None:
-        """Writes a row, all at once or not at all, and clears away what a process that died left of it.
+        """Writes a row, all at once or not at all.
 
         Args:
             key: What made it.
             losses: All its losses, by held-out digest.
         """
-        digests, path = sorted(losses), self.file(key)
-        for left_behind in self.path.glob(f".{path.stem}.*"):
-            remove(left_behind)
-        with written_atomically(path) as temporary:
+        digests = sorted(losses)
+        with written_atomically(self.file(key)) as temporary:
             np.savez_compressed(
                 temporary,
                 key=np.array(canonical(key)),
@@ -137,6 +135,8 @@ class Rows:
             yield False
             return
         try:
+            for left_by_a_killed_process in path.parent.glob(f".{path.stem}.*"):
+                remove(left_by_a_killed_process)
             yield True
         finally:
             lock.release()

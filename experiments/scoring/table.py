@@ -36,8 +36,9 @@ def score_table(
         ``mean_spearman``, ``undefined_scores`` (NaN candidates, ranked last), ``p_top1_against_<reference>``,
         ``p_regret_against_<reference>`` and, without a mask, ``matrix_spearman``, ``matrix_p_mantel`` and
         ``matrix_p_spearman`` over all pairs. Of the table itself: ``random_top1``, ``ceiling_top1_seeds``
-        (NaN for a single seed), ``ceiling_top1_halves`` if they are given,
-        ``ceiling_top1_transpose``, ``matrix_p_floor``, ``n_targets``, ``n_seeds``, ``mean_candidates`` and a ``note`` that says how much the reference's Top-1 rests on.
+        (NaN for a single seed), ``ceiling_top1_halves`` if they are given, ``ceiling_top1_transpose``,
+        ``matrix_p_floor``, ``n_targets``, ``n_seeds``, ``mean_candidates`` and a ``note`` that says how
+        much the reference's Top-1 rests on.
 
     Raises:
         UserError: As `target_scores`.
