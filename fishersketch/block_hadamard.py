@@ -29,6 +29,10 @@ class BlockHadamard(Projection):
     A block gives at most q^2 features; for more, further sign diagonals are stacked.
     Multiply-adds of a vector: about 2 m (size / q) + 2 m q, against 2 m size of a dense projection.
 
+    Two vectors that lie within one row or one column of the fold, such as errors on two tokens whose
+    numbers share their last log2(q) bits, see about R independent features and not R q: structure is
+    paid for there, and `stderr_sketch` does not show it.
+
     Source:
         Block-subsampled rows as in Balabanov et al., Block Subsampled Randomized Hadamard Transform,
         arXiv:2210.11295; the crossed pairing and the folded second signs are ours.

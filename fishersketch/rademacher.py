@@ -8,6 +8,7 @@ from fishersketch.draws import Draws
 from fishersketch.projections import Projection
 
 _BLOCK_ENTRIES = 1 << 22
+_COLUMNS = 1 << 12
 
 
 class Rademacher(Projection):
@@ -27,9 +28,15 @@ class Rademacher(Projection):
 
     def project(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # noqa: D102
         signs = self._on("signs", lambda: self._signs, x, torch.int8)
-        rows = max(1, _BLOCK_ENTRIES // self.size)
-        out = torch.cat([x @ block.to(x.dtype).T for block in signs.split(rows)], 1)  # (B, 2 m)
+        rows = max(1, _BLOCK_ENTRIES // min(self.size, _COLUMNS))
+        out = torch.cat([_times_signs(x, block) for block in signs.split(rows)], 1)  # (B, 2 m)
         return out[:, : self.num_features], out[:, self.num_features :]
 
     def multiply_adds(self) -> int:  # noqa: D102
         return 2 * self.num_features * self.size
+
+
+def _times_signs(x: torch.Tensor, signs: torch.Tensor) -> torch.Tensor:
+    """Returns x signs^T, (B, rows): a float32 sum over more columns at once would round too much."""
+    parts = zip(x.split(_COLUMNS, 1), signs.split(_COLUMNS, 1), strict=True)
+    return torch.stack([part @ block.to(x.dtype).T for part, block in parts]).sum(0)

@@ -1,4 +1,4 @@
-"""Signatures on disk: safetensors with a JSON header of about 1 KB, checked on the way in."""
+"""Signatures on disk: safetensors with a JSON header, checked on the way in."""
 
 import hashlib
 import json
