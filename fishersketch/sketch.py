@@ -187,7 +187,11 @@ class FisherSketch:
 
     def state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         """Returns the whole state: tensors, and JSON values, for `from_state`."""
-        header = {"spec": self.spec.to_dict(), "provenance": self.provenance, "grouped": self._grouped}
+        header = {
+            "spec": self.spec.to_dict(),
+            "provenance": json_values(self.provenance),
+            "grouped": self._grouped,
+        }
         tokens = torch.tensor([self._tokens, -1 if self._last_group is None else self._last_group])
         return {"sums": self._sums.clone(), "counts": self._counts.clone(), "tokens": tokens}, header
 
@@ -210,7 +214,7 @@ class FisherSketch:
             sums, counts = tensors["sums"].clone(), tensors["counts"].clone()
             tokens, last = tensors["tokens"].tolist()
             grouped = header["grouped"]
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise FisherSketchError(
                 f"the state of a sketch is not whole ({error!r}): make it again"
             ) from error
