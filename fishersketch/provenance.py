@@ -22,6 +22,8 @@ def json_values(provenance: Mapping[str, Any]) -> dict[str, Any]:
     >>> json_values({"model": "tiny", "layers": (1, 2)})
     {'model': 'tiny', 'layers': [1, 2]}
     """
+    if not isinstance(provenance, Mapping):
+        raise FisherSketchError(f"provenance={provenance!r}: must be a dictionary")
     values = {}
     for key, value in provenance.items():
         if not isinstance(key, str):

@@ -211,6 +211,7 @@ def test_merging_another_provenance_names_the_difference(task):
     [
         ({"model": torch.float32}, r"provenance\['model'\]: must be a JSON value"),
         ({"loss": math.nan}, r"provenance\['loss'\]: must be a JSON value"),
+        ("tiny", "provenance='tiny': must be a dictionary"),
         ({3: "model"}, r"provenance\[3\]: keys must be strings"),
     ],
 )
@@ -268,7 +269,7 @@ def test_specs_take_numpy_numbers_and_go_through_json():
         (lambda tensors, header: tensors.pop("counts"), r"not whole \(KeyError\('counts'\)\)"),
         (lambda tensors, header: header.pop("provenance"), r"not whole \(KeyError\('provenance'\)\)"),
         (lambda tensors, header: header["spec"].pop("seed"), "spec has fields"),
-        (lambda tensors, header: header.update(provenance=None), "not whole"),
+        (lambda tensors, header: header.update(provenance=["tiny"]), "provenance=.* must be a dictionary"),
         (lambda tensors, header: header["spec"].update(num_features=65), "does not fit its spec: sums"),
         (lambda tensors, header: tensors.update(sums=tensors["sums"].float()), "does not fit its spec: sums"),
         (lambda tensors, header: tensors["sums"].fill_(math.nan), "does not fit its spec: sums"),
