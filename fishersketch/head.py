@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fishersketch.errors import FisherSketchError
-from fishersketch.head_batch import prepare_batch
+from fishersketch.head_batch import HeadBatch, prepare_batch
 from fishersketch.head_capture import output_head
 
 __all__ = ["HeadTerms", "head_terms", "iter_head_terms", "output_head"]
@@ -25,11 +25,13 @@ class HeadTerms:
         activations: a, the head's inputs, shape (N, d), float32 (float64 of a float64 head).
         errors: e = dl/dz at the head's raw output z, shape (N, K), same dtype; l in nats.
         group: the sequence that each position is in, shape (N,), int64.
+        labels: y, the classes that the errors hold: those given, or those drawn, shape (N,), int64.
     """
 
     activations: Tensor
     errors: Tensor
     group: Tensor
+    labels: Tensor
 
 
 def head_terms(
@@ -65,7 +67,7 @@ def head_terms(
     >>> terms = head_terms(model.eval(), {"input": torch.randn(2, 3)}, torch.tensor([1, 4]))
     >>> terms.activations.shape, terms.errors.shape, terms.group
     (torch.Size([2, 4]), torch.Size([2, 5]), tensor([0, 1]))
-    >>> bool((terms.errors.sum(dim=1).abs() < 1e-6).all()), terms.errors.argmin(dim=1)
+    >>> bool((terms.errors.sum(dim=1).abs() < 1e-6).all()), terms.labels
     (True, tensor([1, 4]))
     """
     batch = prepare_batch(model, inputs, labels, label_mode, generator, group)
@@ -76,9 +78,10 @@ def head_terms(
             f"{count * batch.row_bytes / 2**30:.1f} GiB: stream them with iter_head_terms"
         )
     errors = batch.activations.new_empty(count, batch.head.out_features)
+    drawn = torch.empty_like(batch.positions.target)
     for rows in batch.chunks(max(CHUNK_BYTES, batch.row_bytes)):
-        batch.errors(rows, out=errors[rows])
-    return HeadTerms(batch.activations, errors, batch.positions.group)
+        _, drawn[rows] = batch.errors(rows, out=errors[rows])
+    return HeadTerms(batch.activations, errors, batch.positions.group, drawn)
 
 
 def iter_head_terms(
@@ -126,7 +129,9 @@ def iter_head_terms(
     batch = prepare_batch(model, inputs, labels, label_mode, generator, group)
     if chunk_bytes < batch.row_bytes:
         raise FisherSketchError(f"chunk_bytes={chunk_bytes}: one position takes {batch.row_bytes} bytes")
-    return (
-        HeadTerms(batch.activations[rows], batch.errors(rows), batch.positions.group[rows])
-        for rows in batch.chunks(chunk_bytes)
-    )
+    return (_terms(batch, rows) for rows in batch.chunks(chunk_bytes))
+
+
+def _terms(batch: HeadBatch, rows: slice) -> HeadTerms:
+    errors, drawn = batch.errors(rows)
+    return HeadTerms(batch.activations[rows], errors, batch.positions.group[rows], drawn)

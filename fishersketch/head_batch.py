@@ -55,7 +55,7 @@ class HeadBatch:
             yield slice(start, min(start + rows, len(self.activations)))
 
     @torch.no_grad()
-    def errors(self, rows: slice, out: Tensor | None = None) -> Tensor:
+    def errors(self, rows: slice, out: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Form e = dl/dz of some rows.
 
         Args:
@@ -63,7 +63,7 @@ class HeadBatch:
             out: where to write, shape (n, K).
 
         Returns:
-            The errors, shape (n, K).
+            The errors, shape (n, K), and the labels that they hold, given or drawn, shape (n,).
         """
         raw = raw_outputs(self.head, self.hidden[rows], self.activations[rows], out)
         probabilities, buffer = self.transform.probabilities(raw)
@@ -74,7 +74,7 @@ class HeadBatch:
             labels = draw_labels(
                 probabilities, self.uniforms[rows], block_bytes=raw.numel() * raw.element_size()
             )
-        return self.transform.errors(probabilities, buffer, labels)
+        return self.transform.errors(probabilities, buffer, labels), labels
 
 
 def prepare_batch(

@@ -193,10 +193,11 @@ def test_chunks_change_nothing(name: str, dtype: torch.dtype, label_mode: str) -
             < (1e-10 if dtype == torch.float64 else 1e-6) * scale
         )
         assert torch.equal(joined.activations, whole.activations) and torch.equal(joined.group, whole.group)
+        assert torch.equal(joined.labels, whole.labels)
 
 
-def columns(terms: HeadTerms) -> tuple[Tensor, Tensor, Tensor]:
-    return terms.activations, terms.errors, terms.group
+def columns(terms: HeadTerms) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return terms.activations, terms.errors, terms.group, terms.labels
 
 
 def test_blocks_share_no_memory() -> None:
@@ -241,6 +242,18 @@ def test_model_labels_skip_what_data_labels_skip() -> None:
     data = head_terms(model, {"input_ids": ids}, labels)
     drawn = head_terms(model, {"input_ids": ids}, labels, "model", torch.Generator().manual_seed(4))
     assert torch.equal(data.activations, drawn.activations) and len(data.errors) == 9
+
+
+@pytest.mark.parametrize("label_mode", ["data", "model"])
+def test_labels_are_those_that_the_errors_hold(label_mode: str) -> None:
+    model, ids = tiny(), text()
+    labels = ids.clone()
+    labels[0, 2:5] = -100
+    generator = torch.Generator().manual_seed(4) if label_mode == "model" else None
+    terms = head_terms(model, {"input_ids": ids}, labels, label_mode, generator)
+    assert torch.equal(terms.labels, terms.errors.argmin(dim=1))  # only e_y is negative
+    if label_mode == "data":
+        assert torch.equal(terms.labels, labels[:, 1:][labels[:, 1:] != -100])
 
 
 def test_nothing_kept_gives_nothing() -> None:
