@@ -7,6 +7,7 @@ from fishersketch.head import HeadTerms, head_terms, iter_head_terms, output_hea
 from fishersketch.signature import TaskSignature
 from fishersketch.sketch import FisherSketch
 from fishersketch.spec import SketchSpec
+from fishersketch.stream_alignment import align_stream
 
 __all__ = [
     "Alignment",
@@ -16,6 +17,7 @@ __all__ = [
     "SketchSpec",
     "TaskSignature",
     "align",
+    "align_stream",
     "exact_align",
     "head_terms",
     "iter_head_terms",

@@ -75,8 +75,8 @@ def align(signatures: Sequence[TaskSignature], self_terms: str = "split") -> Ali
     """
     if not signatures:
         raise FisherSketchError("no signatures given: nothing to align")
-    _check_comparable(signatures)
-    terms = [_terms(signature, number, self_terms) for number, signature in enumerate(signatures)]
+    check_comparable(signatures)
+    terms = [self_terms_of(signature, number, self_terms) for number, signature in enumerate(signatures)]
     m = signatures[0].spec.num_features
     joint, activation, error = (
         torch.stack([signature.stream(name) for signature in signatures])  # (T, m)
@@ -154,7 +154,8 @@ def _feature_stderr(joint: torch.Tensor, self_terms: Sequence[float], cosine: to
     return stderr.fill_diagonal_(0.0)
 
 
-def _check_comparable(signatures: Sequence[TaskSignature]) -> None:
+def check_comparable(signatures: Sequence[TaskSignature]) -> None:
+    """Refuses signatures of different specs or provenance, and says in what they differ."""
     first = signatures[0]
     for number, signature in enumerate(signatures[1:], start=1):
         difference = first.spec.difference(signature.spec) or describe_difference(
@@ -164,7 +165,8 @@ def _check_comparable(signatures: Sequence[TaskSignature]) -> None:
             raise FisherSketchError(f"signatures 0 and {number} cannot be compared: {difference}")
 
 
-def _terms(signature: TaskSignature, number: int, self_terms: str) -> SelfTerms:
+def self_terms_of(signature: TaskSignature, number: int, self_terms: str) -> SelfTerms:
+    """Returns the self terms of a signature, or refuses a kind that it does not have."""
     if self_terms not in SELF_TERMS:
         raise FisherSketchError(f"self_terms={self_terms!r}: must be one of {', '.join(SELF_TERMS)}")
     if self_terms not in signature.self_terms:

@@ -27,6 +27,7 @@ class TaskSignature:
         self_terms: "plain", and "split" where both halves hold samples.
         payload: stream name to stored tensor.
         factors: stream name to the factor that decodes it.
+        extra_self_terms: for each kind of self terms, those of the spec's extra streams by name.
     """
 
     spec: SketchSpec
@@ -36,11 +37,20 @@ class TaskSignature:
     self_terms: Mapping[str, SelfTerms]
     payload: Mapping[str, torch.Tensor] = field(repr=False)
     factors: Mapping[str, float] = field(repr=False)
+    extra_self_terms: Mapping[str, Mapping[str, float]]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TaskSignature):
             return NotImplemented
-        plain = ("spec", "provenance", "dtype", "num_samples", "self_terms", "factors")
+        plain = (
+            "spec",
+            "provenance",
+            "dtype",
+            "num_samples",
+            "self_terms",
+            "factors",
+            "extra_self_terms",
+        )
         return all(getattr(self, name) == getattr(other, name) for name in plain) and all(
             torch.equal(self.payload[name], other.payload[name]) for name in self.payload
         )
@@ -126,11 +136,22 @@ def make_signature(
     if dtype not in DTYPES:
         raise FisherSketchError(f"dtype={dtype!r}: must be one of {', '.join(DTYPES)}")
     mean = sums.sum(0) / counts.sum()  # (streams, m)
-    terms = {"plain": sketched_self_terms(mean[:3], mean[:3])}
+    pairs = {"plain": (mean, mean)}
     if grouped and bool((counts > 0).all()):
         halves = sums / counts[:, None, None]
-        terms["split"] = sketched_self_terms(halves[0, :3], halves[1, :3])
-    if not all(math.isfinite(value) for term in terms.values() for value in term.to_dict().values()):
+        pairs["split"] = (halves[0], halves[1])
+    terms = {kind: sketched_self_terms(first[:3], second[:3]) for kind, (first, second) in pairs.items()}
+    extra = {
+        kind: {
+            name: float(first[index] @ second[index]) / spec.num_features
+            for index, name in enumerate(spec.streams)
+            if name in spec.extra_streams
+        }
+        for kind, (first, second) in pairs.items()
+    }
+    values = [term.to_dict().values() for term in terms.values()]
+    values += [of_streams.values() for of_streams in extra.values()]
+    if not all(math.isfinite(value) for row in values for value in row):
         raise FisherSketchError("self terms overflow float64: scale activations and errors down")
     stored = {name: encode(mean[index], dtype) for index, name in enumerate(spec.streams)}
     return TaskSignature(
@@ -141,4 +162,5 @@ def make_signature(
         self_terms=terms,
         payload={name: codes for name, (codes, _) in stored.items()},
         factors={name: factor for name, (_, factor) in stored.items()},
+        extra_self_terms=extra,
     )

@@ -55,6 +55,10 @@ def save_signature(signature: TaskSignature, path: Path) -> None:
         "num_samples": list(signature.num_samples),
         "self_terms": {name: list(terms.to_dict().values()) for name, terms in signature.self_terms.items()},
         "factors": dict(signature.factors),
+        "extra_self_terms": {
+            kind: [terms[name] for name in signature.spec.extra_streams]
+            for kind, terms in signature.extra_self_terms.items()
+        },
     }
     payload = {name: tensor.contiguous() for name, tensor in signature.payload.items()}
     data = save(payload, metadata={_KEY: _canonical({**header, "digest": _digest(header, payload)})})
@@ -145,6 +149,10 @@ def _signature(header: dict[str, Any], spec: SketchSpec, payload: dict[str, torc
         for name in ("plain", "split")
         if name in header["self_terms"]
     }
+    extra = {
+        kind: dict(zip(spec.extra_streams, map(_finite, header["extra_self_terms"][kind]), strict=True))
+        for kind in terms
+    }
     if "plain" not in terms:
         raise FisherSketchError("the plain self terms are missing")
     first, second = header["num_samples"]
@@ -160,6 +168,7 @@ def _signature(header: dict[str, Any], spec: SketchSpec, payload: dict[str, torc
         self_terms=terms,
         payload=payload,
         factors={name: _finite(header["factors"][name]) for name in spec.streams},
+        extra_self_terms=extra,
     )
 
 
