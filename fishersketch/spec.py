@@ -107,7 +107,9 @@ class SketchSpec:
             FisherSketchError: a field is missing, unknown or out of range.
         """
         names = {field.name for field in fields(cls)}
-        if not isinstance(values, dict) or set(values) != names:
+        if not isinstance(values, dict):
+            raise FisherSketchError("spec is no dictionary of its fields")
+        if set(values) != names:
             raise FisherSketchError(f"spec has fields {sorted(values)}: expected {sorted(names)}")
         return cls(**{**values, "extra_streams": tuple(values["extra_streams"])})
 
