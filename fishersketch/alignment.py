@@ -133,7 +133,7 @@ def cosines(inner: torch.Tensor, self_terms: Sequence[float]) -> torch.Tensor:
     """
     squares = torch.as_tensor(self_terms, dtype=torch.float64)
     norms = torch.where(squares > 0, squares, torch.nan).sqrt()
-    cosine = inner / norms[:, None] / norms[None, :]
+    cosine = (inner + inner.T) / 2 / (norms[:, None] * norms[None, :])  # matrix products round unevenly
     return cosine.diagonal_scatter(norms / norms)
 
 
@@ -155,7 +155,14 @@ def _feature_stderr(joint: torch.Tensor, self_terms: Sequence[float], cosine: to
 
 
 def check_comparable(signatures: Sequence[TaskSignature]) -> None:
-    """Refuses signatures of different specs or provenance, and says in what they differ."""
+    """Refuses signatures that were not made alike.
+
+    Args:
+        signatures: at least one.
+
+    Raises:
+        FisherSketchError: specs or provenance differ; says in what.
+    """
     first = signatures[0]
     for number, signature in enumerate(signatures[1:], start=1):
         difference = first.spec.difference(signature.spec) or describe_difference(
@@ -166,7 +173,19 @@ def check_comparable(signatures: Sequence[TaskSignature]) -> None:
 
 
 def self_terms_of(signature: TaskSignature, number: int, self_terms: str) -> SelfTerms:
-    """Returns the self terms of a signature, or refuses a kind that it does not have."""
+    """Returns the self terms of a signature.
+
+    Args:
+        signature: whose.
+        number: its number in the list, for the message.
+        self_terms: "split" or "plain".
+
+    Returns:
+        The terms.
+
+    Raises:
+        FisherSketchError: there is no such kind, or the signature lacks it.
+    """
     if self_terms not in SELF_TERMS:
         raise FisherSketchError(f"self_terms={self_terms!r}: must be one of {', '.join(SELF_TERMS)}")
     if self_terms not in signature.self_terms:
