@@ -70,11 +70,19 @@ class BlockHadamard(Projection):
             self._on(name, lambda: self._draws[index], x)  # noqa: B023
             for index, name in enumerate(names)
         )
-        signed = self._factors.fold(x)[:, None] * signs  # (B, stacks, c, q)
-        lefts = left @ signed @ h_q  # (B, stacks, R, q)
-        rights = right_rows @ (signed @ right_columns)  # (B, stacks, q, R)
-        m = self.num_features
-        return lefts.flatten(1)[:, :m], rights.transpose(-1, -2).flatten(1)[:, :m]
+        batch, m = len(x), self.num_features
+        stacks, c, q = signs.shape
+        folded = self._factors.fold(x)  # (B, c, q)
+        signed = torch.mul(folded, signs[:, None], out=self._scratch((stacks, batch, c, q), x))
+        wide = left[:, None].expand(-1, batch, -1, -1).flatten(0, 1)  # a copy only where there are stacks
+        lefts = wide.bmm(signed.flatten(0, 1)) @ h_q  # (stacks B, R, q)
+        half = signed.view(stacks, batch * c, q).bmm(right_columns)  # (stacks, B c, R)
+        # Turned over while it is small, so that both sides come out as (R, q).
+        half = half.view(stacks, batch, c, -1).transpose(2, 3).reshape(stacks, -1, c)  # (stacks, B R, c)
+        rights = half.bmm(right_rows.transpose(1, 2))  # (stacks, B R, q)
+        sides = (side.view(stacks, batch, -1).transpose(0, 1) for side in (lefts, rights))
+        first, second = (side.reshape(batch, -1)[:, :m] for side in sides)
+        return first, second
 
     def multiply_adds(self) -> int:  # noqa: D102
         stacks, rows = self._layout

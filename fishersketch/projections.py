@@ -1,7 +1,9 @@
 """What every pair of random projections has in common, and how one is made from its name."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from threading import get_ident
 
 import torch
 
@@ -32,6 +34,7 @@ class Projection(ABC):
         self.num_features = num_features
         self.label = label
         self._cast: dict[tuple, torch.Tensor] = {}
+        self._buffers: dict[tuple, torch.Tensor] = {}
 
     @abstractmethod
     def project(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -65,6 +68,16 @@ class Projection(ABC):
         if key not in self._cast:
             self._cast[key] = make().to(dtype=dtype or like.dtype, device=like.device)
         return self._cast[key]
+
+    def _scratch(self, shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
+        """Returns memory to overwrite, kept from call to call: fresh pages cost more than filling them.
+
+        Each thread has its own, since sketches may share a projection.
+        """
+        key, size = (get_ident(), like.dtype, like.device), math.prod(shape)
+        if key not in self._buffers or self._buffers[key].numel() < size:
+            self._buffers[key] = like.new_empty(size)
+        return self._buffers[key][:size].view(shape)
 
 
 def make_projection(kind: str, size: int, num_features: int, label: str) -> Projection:
