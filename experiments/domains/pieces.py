@@ -40,6 +40,31 @@ def first_characters(documents: Iterable[str], characters: int) -> Iterator[str]
             return
 
 
+class DistinctDocuments:
+    """Leaves each document to the first domain that yields it.
+
+    Attributes:
+        left_out: Number of documents left to an earlier domain so far, by domain.
+    """
+
+    def __init__(self) -> None:
+        self.left_out: dict[str, int] = {}
+        self._owner: dict[str, str] = {}
+
+    def of(self, domain: str, documents: Iterable[str]) -> Iterator[str]:
+        """Yields the documents of a domain that no other domain has yielded before.
+
+        Args:
+            domain: Name of the domain.
+            documents: Its documents.
+        """
+        for document in documents:
+            if self._owner.setdefault(document, domain) == domain:
+                yield document
+            else:
+                self.left_out[domain] = self.left_out.get(domain, 0) + 1
+
+
 def shuffled_pieces(documents: Iterable[str], characters: int, seed: int) -> list[str]:
     """Returns the distinct pieces of the documents, ordered by a hash of seed and text.
 

@@ -19,7 +19,7 @@ _TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class MatrixCorrelation:
-    """Spearman correlation of the off-diagonal pairs of two matrices.
+    """Spearman correlation of the pairs of two matrices.
 
     Attributes:
         spearman: The correlation; 0 when one matrix is constant.
@@ -41,7 +41,7 @@ class MatrixCorrelation:
 
 
 def matrix_correlation(
-    first: np.ndarray, second: np.ndarray, *, seed: int, resamples: int = 9_999
+    first: np.ndarray, second: np.ndarray, *, seed: int, resamples: int = 9_999, diagonal: bool = False
 ) -> MatrixCorrelation:
     """Mantel test (Mantel, 1967) with Spearman's correlation; the matrices need not be symmetric.
 
@@ -49,10 +49,11 @@ def matrix_correlation(
     all T! permutations are looked at; beyond, p = (k + 1) / (n + 1) from n random ones, k as extreme or more.
 
     Args:
-        first: Matrix (T, T); NaN ties below every number, the diagonal is not looked at.
+        first: Matrix (T, T); NaN ties below every number.
         second: Matrix (T, T) over the same domains.
         seed: Seed of the random permutations.
         resamples: Number of random permutations.
+        diagonal: Whether each domain's pair with itself counts as well; it stays one in every permutation.
 
     Returns:
         The correlation and its p.
@@ -66,9 +67,9 @@ def matrix_correlation(
         raise UserError(
             f"matrices {first.shape} and {second.shape}: need two (T, T) of three or more domains"
         )
-    off = all_others(count)
-    rho = spearman(first[off], second[off])
-    a, b = _centred_ranks(first), _centred_ranks(second)
+    pairs = np.ones((count, count), dtype=bool) if diagonal else all_others(count)
+    rho = spearman(first[pairs], second[pairs])
+    a, b = _centred_ranks(first, pairs), _centred_ranks(second, pairs)
     exact = count <= _EXACT_UP_TO
     if exact:
         orders = np.array(list(itertools.permutations(range(count))))
@@ -82,14 +83,13 @@ def matrix_correlation(
     p = extreme / len(orders) if exact else (extreme + 1) / (len(orders) + 1)
     floor = 1 / factorial(count) if exact else 1 / (len(orders) + 1)
     constant = not a.any() or not b.any()
-    plain = 1.0 if constant else float(spearmanr(midranks(first[off]), midranks(second[off])).pvalue)
-    return MatrixCorrelation(rho, p, floor, plain, int(off.sum()), len(orders), exact)
+    plain = 1.0 if constant else float(spearmanr(midranks(first[pairs]), midranks(second[pairs])).pvalue)
+    return MatrixCorrelation(rho, p, floor, plain, int(pairs.sum()), len(orders), exact)
 
 
-def _centred_ranks(matrix: np.ndarray) -> np.ndarray:
-    """Returns the off-diagonal ranks about their mean, 0 on the diagonal: they move as the entries do."""
-    off = all_others(len(matrix))
+def _centred_ranks(matrix: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """Returns the ranks of the pairs about their mean, 0 elsewhere: they move as the entries do."""
     ranks = np.zeros(matrix.shape)
-    ranks[off] = midranks(matrix[off])
-    ranks[off] -= ranks[off].mean()
+    ranks[pairs] = midranks(matrix[pairs])
+    ranks[pairs] -= ranks[pairs].mean()
     return ranks
