@@ -74,7 +74,7 @@ def exact_align(
         if i == j:
             terms.append(_self_terms(result, self_terms))
         else:
-            inner[:, i, j] = inner[:, j, i] = torch.tensor(result.means())
+            inner[:, i, j] = inner[:, j, i] = torch.tensor(result.means(), dtype=torch.float64)
         if progress is not None:
             progress(done, len(pairs))
     joint = cosines(inner[0], [t.joint for t in terms])

@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from threading import get_ident
+from weakref import WeakValueDictionary
 
 import torch
 
@@ -80,6 +81,9 @@ class Projection(ABC):
         return self._buffers[key][:size].view(shape)
 
 
+_in_use: WeakValueDictionary[tuple, Projection] = WeakValueDictionary()
+
+
 def make_projection(kind: str, size: int, num_features: int, label: str) -> Projection:
     """Makes a pair of projections by its name.
 
@@ -90,7 +94,7 @@ def make_projection(kind: str, size: int, num_features: int, label: str) -> Proj
         label: what the draws depend on.
 
     Returns:
-        The projection; nothing is drawn before it is used.
+        The projection; nothing is drawn before it is used. All sketches that use one at a time share it.
 
     Raises:
         FisherSketchError: there is no projection of that name.
@@ -106,4 +110,8 @@ def make_projection(kind: str, size: int, num_features: int, label: str) -> Proj
     }
     if kind not in kinds:
         raise FisherSketchError(f"projection={kind!r}: must be one of {', '.join(sorted(kinds))}")
-    return kinds[kind](size, num_features, label)
+    key = (kind, size, num_features, label)
+    projection = _in_use.get(key)
+    if projection is None:
+        projection = _in_use[key] = kinds[kind](size, num_features, label)
+    return projection

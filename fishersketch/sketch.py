@@ -195,6 +195,9 @@ class FisherSketch:
         tokens = torch.tensor([self._tokens, -1 if self._last_group is None else self._last_group])
         return {"sums": self._sums.clone(), "counts": self._counts.clone(), "tokens": tokens}, header
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FisherSketch.from_state, self.state()  # a copy draws its projections anew, or shares them
+
     @classmethod
     def from_state(cls, tensors: Mapping[str, torch.Tensor], header: Mapping[str, Any]) -> "FisherSketch":
         """Returns a sketch that goes on where `state` was taken.

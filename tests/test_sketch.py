@@ -1,5 +1,7 @@
 """The streaming sketch: what may change its sums, and what may not."""
 
+import weakref
+
 import pytest
 import torch
 from fisher_tasks import grouped_task, relative_difference, sketch_of
@@ -76,6 +78,18 @@ def test_state_is_192_kib_at_4096_features():
     sketch = FisherSketch(SketchSpec(576, 49152))
     assert sketch.state_bytes == sketch.spec.state_bytes == 196_608
     assert sketch.state()[0]["sums"].numel() * 8 == 196_608
+
+
+def test_sketches_of_one_recipe_share_its_signs():
+    spec = spec_of("rademacher", seed=99)
+    first, second = FisherSketch(spec), FisherSketch(spec)
+    assert first._projections[0] is second._projections[0]
+    assert first._projections[0] is not FisherSketch(spec_of("rademacher", seed=98))._projections[0]
+    kept = weakref.ref(first._projections[0])
+    del first
+    assert kept() is not None
+    del second
+    assert kept() is None
 
 
 @every_projection
