@@ -77,7 +77,8 @@ class Projection(ABC):
         """
         key, size = (get_ident(), like.dtype, like.device), math.prod(shape)
         if key not in self._buffers or self._buffers[key].numel() < size:
-            self._buffers[key] = like.new_empty(size)
+            with torch.inference_mode(False):  # else it could not be written to outside inference mode
+                self._buffers[key] = torch.empty(size, dtype=like.dtype, device=like.device)
         return self._buffers[key][:size].view(shape)
 
 

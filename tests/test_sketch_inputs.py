@@ -40,11 +40,12 @@ def test_autocast_does_not_round(task, spec):
     assert relative_difference(sketch, sketch_of(spec, task)) == 0
 
 
-def test_inference_mode_may_come_and_go(task):
+@pytest.mark.parametrize("cut", [20, 28])
+def test_inference_mode_may_come_and_go(task, cut):
     with torch.inference_mode():
         sketch = FisherSketch(SPEC)
-        sketch.update(*(part[:20].clone() for part in task))
-    sketch.update(*(part[20:] for part in task))
+        sketch.update(*(part[:cut].clone() for part in task))
+    sketch.update(*(part[cut:] for part in task))
     with torch.inference_mode():
         expected = sketch_of(SPEC, task)
     assert relative_difference(sketch, expected) <= 1e-6
