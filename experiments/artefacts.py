@@ -47,9 +47,8 @@ class ArtefactCache:
             UserError: When it has to be made and the cache cannot be written.
             OSError: What ``make`` met outside the cache.
         """
-        name = hashlib.sha256(canonical({"kind": kind, "key": key}).encode()).hexdigest()[:32]
-        path = self.root / kind / f"{name}{suffix}"
-        key_path = path.with_name(f"{name}.key.json")
+        path, key_path = self._paths(kind, key, suffix)
+        name = path.name.removesuffix(suffix)
         if _finished(path, key_path, key):
             return path
         try:
@@ -71,6 +70,15 @@ class ArtefactCache:
                 "or set FISHERSKETCH_CACHE to another folder"
             ) from error
         return path
+
+    def find(self, kind: str, key: Mapping[str, Any], suffix: str) -> Path | None:
+        """Returns a finished artefact, None where there is none yet; the arguments are those of `get`."""
+        path, key_path = self._paths(kind, key, suffix)
+        return path if _finished(path, key_path, key) else None
+
+    def _paths(self, kind: str, key: Mapping[str, Any], suffix: str) -> tuple[Path, Path]:
+        name = hashlib.sha256(canonical({"kind": kind, "key": key}).encode()).hexdigest()[:32]
+        return self.root / kind / f"{name}{suffix}", self.root / kind / f"{name}.key.json"
 
 
 def _finished(path: Path, key_path: Path, key: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from experiments.discovery import import_module, import_registered, jobs
+from experiments.discovery import import_registered, jobs
 from experiments.errors import UserError
 from experiments.help_text import help_text
 from experiments.loggers import LoggerConfig
@@ -28,6 +28,16 @@ from experiments.options import (
 )
 
 _KINDS = ("model", "domains", "transfer")
+BASELINES = (
+    "token_frequency",
+    "mean_gradient",
+    "mean_gradient_centred",
+    "diagonal_fisher",
+    "cka_label_means",
+    "debiased_cka_label_means",
+    "rsa_label_means",
+    "svcca_label_means",
+)
 
 
 @register("estimator", "fishersketch")
@@ -66,6 +76,26 @@ class EstimatorConfig:
     exact_windows: int = option(
         8, "Windows of each domain that are compared with the exact alignment as well; 0: none.", min=0
     )
+    baselines: list[str] = option(
+        ["token_frequency", "mean_gradient"],
+        "What the alignment is compared with, from the same pass.",
+        choices=BASELINES,
+    )
+
+    def check(self, key: str) -> None:
+        """Checks what concerns several fields.
+
+        Raises:
+            UserError: For a stream or a baseline named twice, or streams that sequences do not have.
+        """
+        for name in ("extra_streams", "baselines"):
+            values = getattr(self, name)
+            if len(set(values)) < len(values):
+                raise UserError(f"{key}.{name}={values}: names one twice")
+        if self.extra_streams and self.sample_unit != "token":
+            raise UserError(
+                f"{key}.sample_unit={self.sample_unit}: has no extra streams; set {key}.extra_streams=[]"
+            )
 
 
 @dataclass
@@ -83,6 +113,8 @@ class Config:
     transfer: Any = option(None, "How sources are fine-tuned for the truth.")
     logger: LoggerConfig = option(LoggerConfig(), "Where a copy of the run goes.")
     settings: Any = option(None, "The job's own settings, where it has any.")
+    target: Any = option(None, "Shorthand of settings.target, for experiment=select.")
+    sources: Any = option(None, "Shorthand of settings.sources, for experiment=select.")
 
     def check(self, key: str) -> None:
         """Checks the fields that `option` cannot.
@@ -102,8 +134,7 @@ def discover() -> None:
         UserError: With the module that cannot be imported.
     """
     import_registered()
-    transfer = import_module("experiments.finetune").TransferConfig()
-    ConfigStore.instance().store(name="schema", node=Config(transfer=transfer))
+    ConfigStore.instance().store(name="schema", node=Config)
     conf = Path(__file__).resolve().parent.parent / "conf"
     OmegaConf.register_new_resolver("folder", _folder)
     # Hydra reads a dollar sign in its help template as a placeholder.
@@ -143,6 +174,9 @@ def load(raw: DictConfig) -> Config:
         raise UserError(f"settings: job={cfg.job} has none")
     if own is not None and not isinstance(cfg.settings, own):
         cfg.settings = build_typed(own, cfg.settings or {}, "settings")
+    for name in ("target", "sources"):
+        if getattr(cfg, name) is not None and not hasattr(cfg.settings, name):
+            raise UserError(f"{name}: job={cfg.job} takes none; experiment=select does")
     check(cfg)
     return cfg
 

@@ -6,7 +6,7 @@ nats per token. A row (one source, one seed) is kept once it is there: a run tha
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,9 @@ class TransferConfig:
     seeds: list[int] = option([0], "Fine-tuning seeds: order of the windows, and the adapters' start.", min=0)
     lora_rank: int = option(8, "Rank of the adapters, for mode=lora.", min=1)
     lora_alpha: int = option(16, "Scale of the adapters times their rank, for mode=lora.", min=0)
+    train_windows: int | None = option(
+        None, "Fine-tune on the first so many windows of each source; null for all.", min=1
+    )
     rows: str | None = option(
         None, "Folder of rows kept with a record of results: read first, and given all that this run uses."
     )
@@ -107,8 +110,11 @@ def transfer_matrix(
 
     Raises:
         UserError: When the base model has no finite loss on a domain, a source diverges (the other rows are
-            finished first, and kept), or the model cannot be fine-tuned in this mode.
+            finished first, and kept), a source has fewer windows than asked for, or the model cannot be
+            fine-tuned in this mode.
     """
+    if cfg.train_windows is not None:
+        domains = [_shortened(domain, cfg.train_windows) for domain in domains]
     rows = Rows(store.cache.root / "transfer_rows", Path(cfg.rows) if cfg.rows else None)
     held_out = [domain.digest["held_out"] for domain in domains]
     base = _base_row(cfg, loaded)
@@ -125,6 +131,15 @@ def transfer_matrix(
     else:
         tuned_loss = np.stack([_stacked(kept[row], held_out) for row in tuned]).reshape(shape)
     return TransferMatrix([domain.name for domain in domains], base_loss, tuned_loss)
+
+
+def _shortened(domain: Domain, windows: int) -> Domain:
+    if windows > len(domain.train):
+        raise UserError(
+            f"transfer.train_windows={windows}: {domain.name} has {len(domain.train)}; "
+            "raise domains.train_windows"
+        )
+    return replace(domain, train=domain.train[:windows])
 
 
 def _base_row(cfg: TransferConfig, loaded: LoadedModel) -> Row:

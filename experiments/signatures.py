@@ -1,21 +1,41 @@
-"""Signatures of domains: streamed once, kept as sketch states, made into signatures when asked."""
+"""Sketches and summaries of domains: streamed once, kept in the cache, made into signatures when asked."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from experiments.baselines import SummaryConsumer, summaries_of, summary_key
 from experiments.config import EstimatorConfig
 from experiments.domains.base import Domain
 from experiments.models.base import LoadedModel
+from experiments.one_pass import Product, make_products
 from experiments.progress import progress
 from experiments.store import Store
 from experiments.streaming import stream_terms
 from experiments.tensors import digest
-from fishersketch import FisherSketch, SketchSpec
+from fishersketch import FisherSketch, HeadTerms, SketchSpec
 from fishersketch.head import output_head
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one pass over the sketch windows of T domains gives.
+
+    Attributes:
+        sketches: For each domain the sketches of its parts, in order.
+        summaries: Files of the domains' summaries for the baselines, by kind.
+        summary_keys: What these depend on, by kind.
+    """
+
+    sketches: list[list[FisherSketch]]
+    summaries: dict[str, list[Path]]
+    summary_keys: dict[str, list[Mapping[str, Any]]]
 
 
 def sketch_spec(cfg: EstimatorConfig, loaded: LoadedModel, seed: int) -> SketchSpec:
@@ -43,29 +63,52 @@ def provenance(cfg: EstimatorConfig, loaded: LoadedModel) -> dict[str, Any]:
     }
 
 
-def sketch_domains(
+def pass_over(
     cfg: EstimatorConfig, loaded: LoadedModel, domains: Sequence[Domain], seed: int, store: Store
-) -> list[list[FisherSketch]]:
-    """Streams the sketch windows of each domain, in one pass.
+) -> Pass:
+    """Streams the sketch windows of each domain once, for the sketch and for the baselines.
 
     The first `exact_windows` windows and the rest are sketched apart, since the first part is compared with
-    the exact alignment as well; a domain's sketch is the two merged.
+    the exact alignment as well; a domain's sketch is the two merged. What the cache holds is not made again.
 
     Args:
-        cfg: How.
+        cfg: How, and for which baselines.
         loaded: A causal language model.
         domains: The T domains.
         seed: Draws the projection.
         store: The run, for its cache.
 
     Returns:
-        For each domain the sketches of its parts, one or two.
+        The sketches and the summaries.
     """
-    spec = sketch_spec(cfg, loaded, seed)
-    return [
-        [_part(cfg, loaded, spec, domain, part, store) for part in _parts(cfg, domain)]
-        for domain in progress(domains, "sketch")
-    ]
+    spec, origin, kinds = sketch_spec(cfg, loaded, seed), provenance(cfg, loaded), summaries_of(cfg.baselines)
+    found = Pass([], {kind: [] for kind in kinds}, {kind: [] for kind in kinds})
+    for domain in progress(domains, "sketch"):
+        parts = _parts(cfg, domain)
+        products = [
+            Product(
+                "sketches",
+                _sketch_key(spec, origin, domain, part),
+                part,
+                partial(_SketchConsumer, spec, origin),
+            )
+            for part in parts
+        ]
+        digests = [digest(domain.sketch[part]) for part in parts]
+        whole = slice(0, len(domain.sketch))
+        for kind in kinds:
+            key = summary_key(kind, digests, origin)
+            products.append(Product("summaries", key, whole, partial(SummaryConsumer, kind)))
+            found.summary_keys[kind].append(key)
+
+        def stream(part: slice, domain: Domain = domain) -> Any:
+            return stream_terms(loaded, domain.sketch[part], part.start, cfg, domain.name)
+
+        paths = make_products(products, parts, stream, store.cache)
+        found.sketches.append([_read(path) for path in paths[: len(parts)]])
+        for kind, path in zip(kinds, paths[len(parts) :], strict=True):
+            found.summaries[kind].append(path)
+    return found
 
 
 def merged(parts: Sequence[FisherSketch]) -> FisherSketch:
@@ -82,31 +125,29 @@ def _parts(cfg: EstimatorConfig, domain: Domain) -> list[slice]:
     return [part for part in (slice(0, cut), slice(cut, count)) if part.start < part.stop]
 
 
-def _part(
-    cfg: EstimatorConfig, loaded: LoadedModel, spec: SketchSpec, domain: Domain, part: slice, store: Store
-) -> FisherSketch:
-    windows, origin = domain.sketch[part], provenance(cfg, loaded)
-
-    def make(path: Path) -> None:
-        sketch = FisherSketch(spec, origin)
-        for terms in stream_terms(loaded, windows, part.start, cfg, domain.name):
-            sketch.update(terms.activations, terms.errors, terms.group)
-        tensors, header = sketch.state()
-        save_file(tensors, path, metadata={"sketch": json.dumps(header)})
-
-    key = {
-        "windows": digest(windows),
+def _sketch_key(spec: SketchSpec, origin: Mapping[str, Any], domain: Domain, part: slice) -> dict[str, Any]:
+    return {
+        "windows": digest(domain.sketch[part]),
         "parity": part.start % 2,
         "spec": spec.to_dict(),
-        "provenance": origin,
+        "provenance": dict(origin),
         "recipe": FisherSketch.RECIPE,
     }
-    return _read(store.cache.get("sketches", key, make, ".safetensors"))
+
+
+class _SketchConsumer:
+    def __init__(self, spec: SketchSpec, origin: Mapping[str, Any]) -> None:
+        self._sketch = FisherSketch(spec, origin)
+
+    def update(self, terms: HeadTerms) -> None:
+        self._sketch.update(terms.activations, terms.errors, terms.group)
+
+    def save(self, path: Path) -> None:
+        tensors, header = self._sketch.state()
+        save_file(tensors, path, metadata={"sketch": json.dumps(header)})
 
 
 def _read(path: Path) -> FisherSketch:
-    from safetensors import safe_open
-
     with safe_open(path, framework="pt") as file:
         header = json.loads(file.metadata()["sketch"])
     return FisherSketch.from_state(load_file(path), header)

@@ -2,24 +2,31 @@
 
 from typing import Any
 
+import numpy as np
 import torch
 
-from experiments.config import Config
+from experiments.baselines import baseline_matrices
+from experiments.config import Config, EstimatorConfig
 from experiments.domains.base import DomainSet
 from experiments.errors import UserError
 from experiments.exact import as_arrays, exact_alignment
-from experiments.finetune import transfer_matrix
-from experiments.scores import score_table
+from experiments.gains import Gains, measured_gains
+from experiments.scores import score_sections, selected_score, sibling_mask
 from experiments.scoring.sketch_error import sketch_error
-from experiments.signatures import merged, sketch_domains
+from experiments.signatures import Pass, merged, pass_over
 from experiments.store import Store
-from fishersketch import Alignment, align
+from fishersketch import Alignment, TaskSignature, align, align_stream
 
 _SCORED = ("joint", "activation", "error", "coupling")
+# The sketched stream has its own name beside the baseline of the same quantity.
+_STREAMS = {"unit_joint": "unit_joint", "mean_gradient": "mean_gradient_sketch"}
+# Not from one pass over the sketch windows, so no candidates for a chosen training-free score.
+_NOT_CHOSEN = ("exact_on_first_windows", "random")
+_FEWEST_TARGETS_TO_CHOOSE = 4
 
 
 def run(cfg: Config, store: Store) -> None:
-    """Sketches the domains, compares with the exact alignment, fine-tunes the sources and scores.
+    """Sketches the domains, compares with baselines and the exact alignment, fine-tunes and scores.
 
     Args:
         cfg: The run's configuration.
@@ -37,8 +44,8 @@ def run(cfg: Config, store: Store) -> None:
             f"domains={data.name}: has {len(data.domains)} domains; ranking sources needs at least 3"
         )
     with store.timed("sketch"):
-        parts = sketch_domains(cfg.estimator, loaded, data.domains, cfg.seed, store)
-        sketches = [merged(part) for part in parts]
+        found = pass_over(cfg.estimator, loaded, data.domains, cfg.seed, store)
+        sketches = [merged(part) for part in found.sketches]
         signatures = [sketch.signature(cfg.estimator.signature) for sketch in sketches]
         table = align(signatures, cfg.estimator.self_terms)
     metrics = _facts(cfg, data, table)
@@ -60,33 +67,73 @@ def run(cfg: Config, store: Store) -> None:
     store.write_arrays("alignments", **labels, n_tokens=tokens, **as_arrays(table))
     store.write_arrays("overlap", **labels, overlap=data.overlap)
     _save_signatures(store, labels["names"], signatures)
+    scores = {name: getattr(table, name).numpy() for name in _SCORED}
+    scores |= _stream_scores(cfg.estimator, signatures)
+    with store.timed("baselines"):
+        metrics["baselines"] = _compare_baselines(cfg.estimator, found, store, scores)
     if cfg.estimator.exact_windows:
         with store.timed("exact"):
             truth = exact_alignment(cfg.estimator, loaded, data.domains, store)
         first = align(
-            [part[0].signature(cfg.estimator.signature) for part in parts], cfg.estimator.self_terms
+            [part[0].signature(cfg.estimator.signature) for part in found.sketches],
+            cfg.estimator.self_terms,
         )
-        tokens = [part[0].num_tokens for part in parts]
+        tokens = [part[0].num_tokens for part in found.sketches]
         store.write_arrays("exact", **labels, n_tokens=tokens, **as_arrays(truth))
         store.write_arrays("sketch_on_exact", **labels, n_tokens=tokens, **as_arrays(first))
         metrics["sketch"] |= sketch_error(as_arrays(first), as_arrays(truth)) | {
             "exact_n_tokens": sum(tokens)
         }
-    if cfg.transfer.mode != "none":
-        with store.timed("transfer"):
-            transfer = transfer_matrix(cfg.transfer, loaded, data.domains, store)
-        store.write_arrays(
-            "transfer",
-            **labels,
-            gain=transfer.gain,
-            base_loss=transfer.base_loss.mean(-1),
-            tuned_loss=transfer.tuned_loss.mean(-1),
-        )
-        scores = {name: getattr(table, name).numpy() for name in _SCORED}
-        store.write_arrays("estimators", **labels, **scores)
+        scores["exact_on_first_windows"] = truth.joint.numpy()
+    with store.timed("transfer"):
+        measured = measured_gains(cfg.transfer, loaded, data.domains, store)
+    if measured is not None:
+        store.write_arrays("transfer", **labels, gain=measured.gain, **measured.losses)
         with store.timed("scores"):
-            metrics |= score_table(scores, transfer.gain)
+            metrics |= _score(scores, measured, data)
+    store.write_arrays("estimators", **labels, **scores)
     store.write_metrics(metrics | {"seconds": store.seconds})
+
+
+def _stream_scores(cfg: EstimatorConfig, signatures: list[TaskSignature]) -> dict[str, np.ndarray]:
+    return {
+        _STREAMS[name]: align_stream(signatures, name, cfg.self_terms).numpy() for name in cfg.extra_streams
+    }
+
+
+def _compare_baselines(
+    cfg: EstimatorConfig, found: Pass, store: Store, scores: dict[str, np.ndarray]
+) -> dict[str, Any]:
+    """Adds the baselines' matrices to the scores.
+
+    Returns:
+        By baseline, the pairs without a value and the largest bound on what errors not kept can change.
+    """
+    about = {}
+    for name, cosines in baseline_matrices(
+        cfg.baselines, found.summaries, found.summary_keys, store.cache
+    ).items():
+        scores[name] = cosines.value.numpy()
+        about[name] = {
+            "undefined": int(torch.isnan(cosines.value).triu(1).sum()),
+            "error_bound": float(cosines.error_bound.max()),
+        }
+    return about
+
+
+def _score(scores: dict[str, np.ndarray], measured: Gains, data: DomainSet) -> dict[str, Any]:
+    """Returns the metrics of the scores, to which it adds the source's base loss and a random pick."""
+    count = len(data.domains)
+    if "base_loss" in measured.losses:
+        scores["source_loss"] = np.tile(measured.losses["base_loss"][:, None], (1, count))
+    scores["random"] = np.zeros((count, count))
+    names, groups = [d.name for d in data.domains], [d.group for d in data.domains]
+    no_siblings = sibling_mask(names, data.siblings, data.overlap)
+    metrics = score_sections(scores, measured.gain, groups, no_siblings, measured.half_gains)
+    if count >= _FEWEST_TARGETS_TO_CHOOSE:
+        offered = {name: matrix for name, matrix in scores.items() if name not in _NOT_CHOSEN}
+        metrics["selected_score"] = selected_score(offered, measured.gain)
+    return metrics
 
 
 def _facts(cfg: Config, data: DomainSet, table: Alignment) -> dict[str, Any]:
@@ -97,13 +144,14 @@ def _facts(cfg: Config, data: DomainSet, table: Alignment) -> dict[str, Any]:
         "groups": {domain.name: domain.group for domain in data.domains},
         "sources": {domain.name: domain.source for domain in data.domains},
         "licences": {domain.name: domain.licence for domain in data.domains},
+        "siblings": data.siblings,
         "dropped_spans": data.dropped,
         "seed": cfg.seed,
         "self_terms": table.self_terms,
     }
 
 
-def _save_signatures(store: Store, names: list[str], signatures: list) -> None:
+def _save_signatures(store: Store, names: list[str], signatures: list[TaskSignature]) -> None:
     folder = store.folder / "signatures"
     folder.mkdir()
     for name, signature in zip(names, signatures, strict=True):

@@ -33,9 +33,10 @@ def subset_scores(
         seed: Seed of the draws.
 
     Returns:
-        By metric, then by estimator: ``top1`` with its 95 % ``top1_interval`` over targets, ``top3``,
-        ``mean_regret``, ``max_regret`` (the worst target of a draw, averaged over draws) and
-        ``mean_regret_relative``; beside them ``random_top1`` = 1 / count, ``candidates`` and ``draws``.
+        By metric, then by estimator: ``top1`` with its 95 % ``top1_interval`` over targets and its multiple
+        of random, ``top1_over_random``, ``top3``, ``mean_regret``, ``max_regret`` (the worst target of a
+        draw, averaged over draws) and ``mean_regret_relative``; beside them ``random_top1`` = 1 / count,
+        ``candidates`` and ``draws``.
 
     Raises:
         UserError: For a target with fewer sources to draw from than ``count``, or a ``count`` below 2.
@@ -59,6 +60,7 @@ def subset_scores(
         regret = picks.regret(scores, gains, chosen)  # (T, draws)
         row = {
             "top1": mean(top1),
+            "top1_over_random": mean(top1) * count,
             "top1_interval": list(bootstrap.interval(top1, seed=seed)),
             "top3": mean(picks.top_k(scores, gains, chosen, 3)),
             "mean_regret": mean(regret),

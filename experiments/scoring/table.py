@@ -31,14 +31,14 @@ def score_table(
         reference: Estimator that the paired tests compare with; no tests when it is not among them.
 
     Returns:
-        By metric, then by estimator: ``top1`` with its 95 % ``top1_interval`` over targets, ``top3``,
-        ``mean_regret`` with ``mean_regret_interval``, ``max_regret``, ``mean_regret_relative``,
-        ``mean_spearman``, ``undefined_scores`` (NaN candidates, ranked last), ``p_top1_against_<reference>``,
-        ``p_regret_against_<reference>`` and, without a mask, ``matrix_spearman``, ``matrix_p_mantel`` and
-        ``matrix_p_spearman`` over all pairs. Of the table itself: ``random_top1``, ``ceiling_top1_seeds``
-        (NaN for a single seed), ``ceiling_top1_halves`` if they are given, ``ceiling_top1_transpose``,
-        ``matrix_p_floor``, ``n_targets``, ``n_seeds``, ``mean_candidates`` and a ``note`` that says how
-        much the reference's Top-1 rests on.
+        By metric, then by estimator: ``top1`` with its 95 % ``top1_interval`` over targets and its multiple
+        of a random pick's, ``top1_over_random``, ``top3``, ``mean_regret`` with ``mean_regret_interval``,
+        ``max_regret``, ``mean_regret_relative``, ``mean_spearman``, ``undefined_scores`` (NaN candidates,
+        ranked last), ``p_top1_against_<reference>``, ``p_regret_against_<reference>`` and, without a mask,
+        ``matrix_spearman``, ``matrix_p_mantel`` and ``matrix_p_spearman`` over all pairs. Of the table
+        itself: ``random_top1``, ``ceiling_top1_seeds`` (NaN for a single seed), ``ceiling_top1_halves`` if
+        they are given, ``ceiling_top1_transpose``, ``matrix_p_floor``, ``n_targets``, ``n_seeds``,
+        ``mean_candidates`` and a ``note`` that says how much the reference's Top-1 rests on.
 
     Raises:
         UserError: As `target_scores`.
@@ -79,6 +79,7 @@ def score_table(
         "n_seeds": len(gain),
         "mean_candidates": mean(np.where(count >= 2, count, np.nan)),
     }
+    table["top1_over_random"] = {name: value / table["random_top1"] for name, value in table["top1"].items()}
     if half_gains is not None:
         table["ceiling_top1_halves"] = ceiling.agreement(half_gains, mask)
     if reference in by_name:
