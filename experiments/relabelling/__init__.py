@@ -1,0 +1,1 @@
+"""Tasks that share inputs and representations and differ in their labels alone."""
