@@ -1,4 +1,4 @@
-"""Does alignment follow the perplexity that fine-tuning on one corpus takes off another? Over all their pairs."""
+"""Does alignment follow the perplexity that fine-tuning on one corpus takes off another, over all pairs?"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -58,9 +58,7 @@ def run(cfg: Config, store: Store) -> None:
     """
     settings: CrossDomainConfig = cfg.settings
     if not isinstance(cfg.transfer, TransferConfig) or cfg.transfer.mode == "none":
-        raise UserError(
-            "transfer: job=cross_domain needs fine-tuned losses; set transfer to full, lora or head"
-        )
+        raise UserError("transfer: job=cross_domain needs held-out losses; choose full, lora or head")
     with store.timed("model"):
         loaded = cfg.model.build(torch.device(cfg.device))
     with store.timed("domains"):
@@ -68,9 +66,7 @@ def run(cfg: Config, store: Store) -> None:
     names = [domain.name for domain in data.domains]
     subset = _places(settings.subset, names)
     if len(names) < 4:
-        raise UserError(
-            f"domains={data.name}: has {len(names)} domains; correlations of pairs need at least 4"
-        )
+        raise UserError(f"domains={data.name}: has {len(names)} domains; correlations need at least 4")
     labels = {"names": names, "groups": [domain.group for domain in data.domains]}
     with store.timed("sketch"):
         sketches, counts = _one_pass(cfg, loaded, data)
@@ -145,7 +141,7 @@ def _facts(cfg: Config, data: DomainSet, table: Alignment) -> dict[str, Any]:
 
 
 def _scored(scores: dict[str, np.ndarray], transfer: TransferMatrix, groups: list[str]) -> dict[str, Any]:
-    """Returns what source selection says of the same matrices, in nats/token, and each target's correlation."""
+    """Returns what source selection says of the same matrices, in nats/token, and correlations by target."""
     metrics = score_table(scores, transfer.gain, half_gains=transfer.half_gains)
     # The correlations over all pairs are those with perplexity, under "correlation".
     metrics = {key: value for key, value in metrics.items() if not key.startswith("matrix_")}

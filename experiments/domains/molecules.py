@@ -77,7 +77,7 @@ class MoleculesCsv(MoleculeFilter, PackageCsv):
         Raises:
             UserError: As `PackageCsv` and `MoleculeFilter.canonical`.
         """
-        return self.canonical(PackageCsv.documents(self, key), key)
+        yield from self.canonical(PackageCsv.documents(self, key), key)
 
 
 @register("domain", "molecules_sdf")
@@ -95,4 +95,4 @@ class MoleculesSdf(MoleculeFilter, PackageSdf):
         Raises:
             UserError: As `PackageSdf` and `MoleculeFilter.canonical`.
         """
-        return self.canonical(PackageSdf.documents(self, key), key)
+        yield from self.canonical(PackageSdf.documents(self, key), key)

@@ -1,4 +1,4 @@
-"""Protein and genomic sequences in FASTA and GenBank files of a pinned package: letters alone, no annotation."""
+"""Protein and genomic sequences in FASTA and GenBank files of a pinned package: letters, no annotation."""
 
 import re
 from collections.abc import Iterator
@@ -54,9 +54,8 @@ class PackageSequences(Source):
         for file in self.files:
             path = root / file
             if not path.is_file():
-                raise UserError(
-                    f"{key}.files: {PACKAGES[self.package].label} has no file {file!r} that is used"
-                )
+                label = PACKAGES[self.package].label
+                raise UserError(f"{key}.files: nothing that is used of {label} is named {file!r}")
             found = [letters for letters in self._sequences(path) if letters]
             if not found:
                 raise UserError(f"{key}.files: {file} holds no sequence of the kind that is asked for")

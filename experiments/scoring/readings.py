@@ -37,7 +37,7 @@ def reading(
     Returns:
         ``pairs``, ``corpora`` and ``p_floor`` (the least p that the Mantel test can give); by truth and then
         by measure and estimator ``spearman``, ``spearman_interval`` (95 %, over held-out windows: the noise
-        of the losses, for these corpora), ``p_mantel`` and ``p_spearman`` (which takes pairs for independent).
+        of the losses, for these corpora), ``p_mantel`` and ``p_spearman`` (for independent pairs).
     """
     place = np.ix_(members, members)
     of_all: dict[str, Any] = {"corpora": len(members)}
@@ -67,7 +67,7 @@ def every_subset(
         diagonal: Whether a corpus's pair with itself counts.
 
     Returns:
-        The choices (n, size) as indices and, by estimator, ``spearman``, ``p_mantel`` and ``p_spearman`` (n,).
+        The choices (n, size) as indices; by estimator ``spearman``, ``p_mantel`` and ``p_spearman`` (n,).
     """
     choices = np.array(list(itertools.combinations(range(len(truth)), size)))
     table: dict[str, dict[str, np.ndarray]] = {}
@@ -84,7 +84,15 @@ def every_subset(
 
 
 def per_target(scores: Mapping[str, np.ndarray], gain: np.ndarray) -> dict[str, np.ndarray]:
-    """Spearman correlation of each target's scores with its gains, itself left out: (T,) by estimator."""
+    """Correlates each target's scores with its gains, the target itself left out.
+
+    Args:
+        scores: Score matrices (T, T), [source, target], by estimator.
+        gain: Gains (T, T).
+
+    Returns:
+        Spearman's correlation (T,), by estimator.
+    """
     others = all_others(len(gain))
     return {
         name: np.array([spearman(matrix[others[:, j], j], gain[others[:, j], j]) for j in range(len(gain))])
