@@ -6,23 +6,20 @@ from typing import Any
 import numpy as np
 import torch
 
+from experiments.baselines import baseline_matrices
 from experiments.config import Config
 from experiments.domains.base import DomainSet
 from experiments.errors import UserError
 from experiments.exact import as_arrays, exact_alignment
 from experiments.finetune import TransferConfig, TransferMatrix, transfer_matrix
-from experiments.models.base import LoadedModel
 from experiments.options import option, register
-from experiments.progress import progress
 from experiments.scores import score_table, within_groups
 from experiments.scoring.perplexity import perplexity_reductions, resampled_reductions
 from experiments.scoring.readings import every_subset, per_target, reading
 from experiments.scoring.sketch_error import sketch_error
-from experiments.signatures import provenance, sketch_spec
+from experiments.signatures import merged, pass_over
 from experiments.store import Store
-from experiments.streaming import stream_terms
-from fishersketch import Alignment, FisherSketch, align, align_stream
-from fishersketch.baselines import LabelCounter, similarity_matrix, token_frequency_cosine
+from fishersketch import Alignment, align, align_stream
 
 _FACTORS = ("joint", "activation", "error", "coupling")
 
@@ -69,13 +66,20 @@ def run(cfg: Config, store: Store) -> None:
         raise UserError(f"domains={data.name}: has {len(names)} domains; correlations need at least 4")
     labels = {"names": names, "groups": [domain.group for domain in data.domains]}
     with store.timed("sketch"):
-        sketches, counts = _one_pass(cfg, loaded, data)
+        found = pass_over(cfg.estimator, loaded, data.domains, cfg.seed, store)
+        sketches = [merged(parts) for parts in found.sketches]
         signatures = [sketch.signature(cfg.estimator.signature) for sketch in sketches]
         table = align(signatures, cfg.estimator.self_terms)
     scores = {name: getattr(table, name).numpy() for name in _FACTORS}
+    with store.timed("baselines"):
+        baselines = baseline_matrices(
+            cfg.estimator.baselines, found.summaries, found.summary_keys, store.cache
+        )
+    scores |= {name: cosines.value.numpy() for name, cosines in baselines.items()}
     for name in cfg.estimator.extra_streams:
-        scores[name] = align_stream(signatures, name, cfg.estimator.self_terms).numpy()
-    scores["token_frequency"] = similarity_matrix(counts, token_frequency_cosine, undefined="nan").numpy()
+        # The sketched stream has its own name beside the baseline of the same quantity.
+        key = f"{name}_sketch" if name in scores else name
+        scores[key] = align_stream(signatures, name, cfg.estimator.self_terms).numpy()
     tokens = [sketch.num_tokens for sketch in sketches]
     store.write_arrays("alignments", **labels, n_tokens=tokens, **as_arrays(table))
     metrics = _facts(cfg, data, table) | {"n_tokens": sum(tokens)}
@@ -110,19 +114,6 @@ def _places(subset: list[str], names: list[str]) -> list[int]:
         if name not in names:
             raise UserError(f"settings.subset: there is no domain {name!r}; known: {', '.join(names)}")
     return [names.index(name) for name in subset]
-
-
-def _one_pass(cfg: Config, loaded: LoadedModel, data: DomainSet) -> tuple[list[FisherSketch], list[Any]]:
-    spec, origin = sketch_spec(cfg.estimator, loaded, cfg.seed), provenance(cfg.estimator, loaded)
-    sketches, counts = [], []
-    for domain in progress(data.domains, "sketch"):
-        sketch, counter = FisherSketch(spec, origin), LabelCounter()
-        for terms in stream_terms(loaded, domain.sketch, 0, cfg.estimator, domain.name):
-            sketch.update(terms.activations, terms.errors, terms.group)
-            counter.update(terms.activations, terms.errors, terms.labels)
-        sketches.append(sketch)
-        counts.append(counter.summary())
-    return sketches, counts
 
 
 def _facts(cfg: Config, data: DomainSet, table: Alignment) -> dict[str, Any]:
