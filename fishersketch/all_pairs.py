@@ -76,7 +76,7 @@ def align_pairs(
 def _stack(
     signatures: Iterable[tuple[str, TaskSignature]], count: int, self_terms: str
 ) -> tuple[list[str], dict[str, torch.Tensor], torch.Tensor]:
-    """Returns the names, the streams over their norms and sqrt(m), (T, m) each, and norms of M (x) Gamma, (T,).
+    """Returns the names, the streams over their norms and sqrt(m), (T, m), and norms of M (x) Gamma, (T,).
 
     The last are relative to the product of the activation and the error norm, as the streams are.
 

@@ -140,8 +140,22 @@ def test_local_files_of_every_form_are_read(tmp_path):
             r"\.path: .*bad\.jsonl, line 3: not JSON \(.* column 13\)",
         ),
         ("bad.jsonl", b'["a"]\n', r"\.path: .*bad\.jsonl, line 1: must be an object with the field 'text'"),
-        ("bad.jsonl", b'{"body": "a"}\n', r"\.field=text: .*bad\.jsonl, line 1: no such field; it has body"),
-        ("bad.jsonl", b'{"text": 3}\n', r"\.field=text: .*bad\.jsonl, line 1: must hold text, not 3"),
+        (
+            "bad.jsonl",
+            b'{"a": "x", "b": "y"}\n',
+            r"\.field: .*bad\.jsonl, line 1: fields a, b hold text; name the one to read",
+        ),
+        ("bad.jsonl", b'{"text": 3}\n', r"\.field: .*bad\.jsonl, line 1: no field holds text; name .*"),
+        (
+            "bad.jsonl",
+            b'{"text": "a"}\n{"body": "a"}\n',
+            r"\.field: .*bad\.jsonl, line 2: no such field; it has body",
+        ),
+        (
+            "bad.jsonl",
+            b'{"text": "a"}\n{"text": 3}\n',
+            r"\.field: .*bad\.jsonl, line 2: must hold text, not 3",
+        ),
         (
             "bad.jsonl",
             b'{"text": "a"}\n{"text": "caf\xe9"}\n',
