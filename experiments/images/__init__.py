@@ -1,0 +1,1 @@
+"""Tasks of labelled images, and where their images come from."""
