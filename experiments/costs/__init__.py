@@ -1,0 +1,1 @@
+"""What the cost experiment measures, one quantity a file."""
