@@ -58,6 +58,7 @@ class Claim:
         paper: the numbers it rests on.
         job: whose runs speak about it.
         value: dotted key of our number.
+        data: name of the only data whose runs do, or None for any.
         interval: dotted key of its two ends, or None.
         beside: keys shown beside it.
         reproduced: conditions that all hold when it is reproduced.
@@ -69,6 +70,7 @@ class Claim:
     paper: list[PaperNumber]
     job: str
     value: str
+    data: str | None = None
     interval: str | None = None
     beside: list[str] = field(default_factory=list)
     reproduced: list[str] = field(default_factory=list)

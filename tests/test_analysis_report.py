@@ -123,7 +123,7 @@ def test_missing_runs_and_numbers_are_named_gaps(made):
     assert joint["gap"] == "v: top1.joint is undefined in the run"
     assert (
         by_claim["Across SMILES corpora, alignment follows the perplexity reduction"]["gap"]
-        == "no run of job smiles"
+        == "no run of job cross_domain on smiles7"
     )
     size = by_claim["A task is kept in 16 KB"]
     assert (size["verdict"], size["run"], size["ours"]) == ("reproduced", "main", "16,384")

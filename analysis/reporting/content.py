@@ -109,7 +109,7 @@ def claims_table(records: Records, claims: list[Claim]) -> pd.DataFrame:
         said = "; ".join(map(str, claim.paper)) or "no number"
         models = ", ".join(dict.fromkeys(number.model for number in claim.paper)) or "not named"
         head = {"claim": claim.claim, "paper": said, "paper_model": models}
-        runs = records.of(claim.job)
+        runs = records.of(claim.job, claim.data)
         for run in runs:
             finding = judge(claim, run)
             rows.append(
@@ -127,7 +127,7 @@ def claims_table(records: Records, claims: list[Claim]) -> pd.DataFrame:
         if not runs:
             blank = dict.fromkeys(("ours", "low", "high"), "not run") | {"metric": claim.value}
             blank |= dict.fromkeys(("beside", "model", "data", "n", "verdict", "run"), "not run")
-            rows.append(head | blank | {"gap": records.why_none(claim.job), "rule": claim.rule})
+            rows.append(head | blank | {"gap": records.why_none(claim.job, claim.data), "rule": claim.rule})
     return pd.DataFrame(rows)
 
 

@@ -37,16 +37,17 @@ class Records:
         path = run.path.relative_to(self.root).as_posix()
         return path if path != "." else run.path.resolve().name
 
-    def of(self, job: str) -> list[RunFolder]:
+    def of(self, job: str, data: str | None = None) -> list[RunFolder]:
         """The chosen runs of a job.
 
         Args:
             job: its name.
+            data: name of the data that they are on; None for any.
 
         Returns:
             One run for each model and data.
         """
-        return [run for run in self.chosen if run.job == job]
+        return [run for run in self.chosen if run.job == job and _is_on(run, data)]
 
     def siblings(self, run: RunFolder) -> list[RunFolder]:
         """The results of the same job, model and data.
@@ -59,21 +60,23 @@ class Records:
         """
         return [other for other in self.runs if usable(other) and kind(other) == kind(run)]
 
-    def why_none(self, job: str) -> str:
+    def why_none(self, job: str, data: str | None = None) -> str:
         """Why a job has no result.
 
         Args:
             job: its name.
+            data: name of the data that it would be on; None for any.
 
         Returns:
             One line.
         """
-        runs = [run for run in self.runs if run.job == job]
+        runs = [run for run in self.runs if run.job == job and _is_on(run, data)]
+        what = f"job {job}" + (f" on {data}" if data else "")
         if not runs:
-            return f"no run of job {job}"
+            return f"no run of {what}"
         states = ["smoke" if run.status == "finished" else run.status for run in runs]
         counts = [f"{states.count(state)} {state}" for state in sorted(set(states))]
-        return f"no result of job {job}: its runs are {', '.join(counts)}"
+        return f"no result of {what}: its runs are {', '.join(counts)}"
 
     def table(self) -> pd.DataFrame:
         """Every run and what was made of it.
@@ -153,6 +156,10 @@ def gather(root: str | Path) -> Records:
         if held is None or _ended(run) >= _ended(held):
             last[kind(run)] = run
     return Records(root, runs, sorted(last.values(), key=kind))
+
+
+def _is_on(run: RunFolder, data: str | None) -> bool:
+    return data is None or data_of(run).partition(" (")[0] == data
 
 
 def _ended(run: RunFolder) -> str:
