@@ -89,8 +89,9 @@ def run(cfg: Config, store: Store) -> None:
             truth = as_arrays(exact_alignment(cfg.estimator, loaded, data.domains, store))
         store.write_arrays("exact", **labels, **truth)
         scores |= {f"exact_{name}": truth[name] for name in _FACTORS}
-        if cfg.estimator.exact_windows >= max(len(domain.sketch) for domain in data.domains):
-            metrics["sketch"] = sketch_error(as_arrays(table), truth)
+        first = [parts[0].signature(cfg.estimator.signature) for parts in found.sketches]
+        metrics["sketch"] = sketch_error(as_arrays(align(first, cfg.estimator.self_terms)), truth)
+        metrics["sketch"]["exact_n_tokens"] = sum(parts[0].num_tokens for parts in found.sketches)
     with store.timed("transfer"):
         transfer = transfer_matrix(cfg.transfer, loaded, data.domains, store)
     store.write_arrays(
