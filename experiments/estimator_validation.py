@@ -1,0 +1,301 @@
+"""The sketch against the exact Fisher alignment on tasks of images: accuracy, speed, payloads."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from experiments.config import Config
+from experiments.errors import UserError
+from experiments.exact import as_arrays
+from experiments.images.base import ImageTask, ImageTaskSet
+from experiments.models.images import LoadedImageModel
+from experiments.options import option, register
+from experiments.progress import progress, progress_bar
+from experiments.scores import score_table
+from experiments.scoring.agreement import STATISTICS
+from experiments.store import Store
+from experiments.validation.grid import Agreement, compare
+from experiments.validation.relabelled import relabelled_alignment
+from experiments.validation.routes import route_difference
+from experiments.validation.sketches import growing_signatures
+from experiments.validation.speed import speed_ratios
+from experiments.validation.terms import TaskTerms, accuracy, check_model, task_terms
+from experiments.validation.transfer import image_transfer
+from fishersketch import Alignment, SketchSpec, align, exact_align
+
+_BITS = {"float32": 32, "int8": 8, "int4": 4}
+_SCORED = ("joint", "activation", "error", "coupling")
+
+
+@register("settings", "estimator_validation")
+@dataclass
+class EstimatorValidationConfig:
+    """Which sketches are compared, and how often the speed is measured."""
+
+    features: list[int] = option([256, 1024, 4096, 16384], "Numbers of random features, m.", min=1)
+    samples: list[int] = option([125, 500, 2000], "Images a task, n; the last is the full one.", min=4)
+    projection_seeds: int = option(5, "Projections drawn, from the run's seed on.", min=1)
+    payload_bytes: int = option(16384, "Bytes of the joint payload of the signatures beside.", min=16)
+    repeats: int = option(3, "Rounds of the speed measurement.", min=1)
+    speed_tasks: int = option(12, "Tasks, the first ones, of the speed measurement.", min=2)
+    resamples: int = option(200, "Resamples of the tasks for the intervals.", min=1)
+    route_tasks: int = option(3, "Tasks on which the two exact routes are compared.", min=2)
+    route_samples: int = option(250, "Images of each of these tasks.", min=4)
+    relabelled_samples: int = option(500, "Images a task of the copies with another class order.", min=4)
+    transfer_images: int = option(0, "Images a source is fine-tuned on for the gains; 0: no gains.", min=0)
+    transfer_seen: int = option(250, "Images of a target that LogME and LEEP see.", min=4)
+    learning_rate: float = option(5e-4, "Learning rate of fine-tuning.", min=0)
+
+    def check(self, key: str) -> None:
+        """Checks that sizes rise.
+
+        Raises:
+            UserError: They do not.
+        """
+        for name in ("features", "samples"):
+            values = list(getattr(self, name))
+            if not values or sorted(set(values)) != values:
+                raise UserError(f"{key}.{name}={values}: must be one or more rising numbers")
+
+
+def run(cfg: Config, store: Store) -> None:
+    """Compares sketches with the exact alignment and writes how well they agree.
+
+    Args:
+        cfg: The run's configuration.
+        store: Where results go.
+
+    Raises:
+        UserError: The model or the tasks do not fit the job.
+    """
+    settings: EstimatorValidationConfig = cfg.settings
+    _check(cfg)
+    with store.timed("model"):
+        model = cfg.model.build(torch.device(cfg.device))
+    with store.timed("tasks"):
+        data: ImageTaskSet = cfg.domains.build_images()
+    tasks = data.tasks
+    _check_tasks(settings, tasks)
+    loaded = check_model(cfg.estimator, model, tasks)
+    with store.timed("forward"):
+        terms = [task_terms(cfg.estimator, loaded, task) for task in progress(tasks, "forward")]
+    labels = {"names": [task.name for task in tasks], "groups": [task.group for task in tasks]}
+    with store.timed("exact"):
+        exact = [_exact(terms, count, cfg.estimator.self_terms) for count in settings.samples]
+    with store.timed("sketch"):
+        seeds = [cfg.seed + step for step in range(settings.projection_seeds)]
+        sketched = {seed: _sketched(cfg, terms, seed) for seed in progress(seeds, "projections")}
+    main, last = cfg.estimator.num_features, len(settings.samples) - 1
+    with store.timed("agreement"):
+        grid = {
+            (m, n): compare([sketched[seed][m, n] for seed in seeds], exact[place], settings.resamples)
+            for m in settings.features
+            for place, n in enumerate(settings.samples)
+        }
+        of_full = {
+            n: compare([sketched[seed][main, n] for seed in seeds], exact[last], settings.resamples)
+            for n in settings.samples
+        }
+        payloads = {
+            dtype: compare([sketched[seed][dtype] for seed in seeds], exact[last], settings.resamples)
+            for dtype in _BITS
+        }
+    _write(store, settings, labels, exact, grid, of_full, payloads, seeds)
+    full = settings.samples[-1]
+    table = sketched[cfg.seed][main, full]
+    for name, alignment in (("alignments", table), ("exact", exact[last])):
+        store.write_arrays(name, **labels, n_tokens=[full] * len(tasks), **as_arrays(alignment))
+    spec = _spec(cfg, terms, main, cfg.seed)
+    with store.timed("routes"):
+        routes = route_difference(
+            [task.first(settings.route_samples) for task in terms[: settings.route_tasks]],
+            cfg.estimator.self_terms,
+        )
+    with store.timed("class_map"):
+        class_map = relabelled_alignment(
+            spec,
+            [task.first(settings.relabelled_samples) for task in terms],
+            _outputs(tasks, terms),
+            cfg.estimator.self_terms,
+            seed=0,
+        )
+    with store.timed("speed"):
+        speed = speed_ratios(
+            spec, terms[: settings.speed_tasks], full, settings.repeats, cfg.estimator.self_terms
+        )
+    metrics = _facts(cfg, data, loaded) | {
+        "n_samples": full * len(tasks),
+        "activation_dim": spec.activation_dim,
+        "error_dim": spec.error_dim,
+        "sketch": grid[main, full].metrics()
+        | {"num_features": main, "state_bytes": spec.state_bytes, "signature_bytes": 4 * main},
+        "payload": {
+            dtype: found.metrics()
+            | {"num_features": _payload_features(settings, dtype), "signature_bytes": settings.payload_bytes}
+            for dtype, found in payloads.items()
+        },
+        "routes": routes,
+        "class_map": class_map,
+        "speedup": speed,
+        "coupling_spread": float(np.nanstd(_upper(exact[last].coupling))),
+    }
+    if settings.transfer_images:
+        with store.timed("transfer"):
+            metrics |= _transfer(settings, store, loaded, tasks, table, labels)
+    store.write_metrics(metrics | {"seconds": store.seconds})
+
+
+def _check(cfg: Config) -> None:
+    settings = cfg.settings
+    if not hasattr(cfg.domains, "build_images"):
+        raise UserError(f"domains={cfg.domains.name}: holds no images; choose domains=glyphs")
+    if cfg.estimator.sample_unit != "token":
+        raise UserError(
+            f"estimator.sample_unit={cfg.estimator.sample_unit}: an image is one sample; set it to token"
+        )
+    if cfg.estimator.num_features not in settings.features:
+        raise UserError(
+            f"estimator.num_features={cfg.estimator.num_features}: must be one of "
+            f"settings.features={list(settings.features)}"
+        )
+
+
+def _check_tasks(settings: EstimatorValidationConfig, tasks: list[ImageTask]) -> None:
+    if len(tasks) < 4:
+        raise UserError(f"domains: {len(tasks)} tasks; correlations over pairs need at least 4")
+    for task in tasks:
+        if len(task.images) < settings.samples[-1]:
+            raise UserError(
+                f"settings.samples={list(settings.samples)}: task {task.name} has {len(task.images)} images; "
+                "raise domains.images, or lower it"
+            )
+
+
+def _spec(cfg: Config, terms: list[TaskTerms], features: int, seed: int) -> SketchSpec:
+    return SketchSpec(
+        activation_dim=terms[0].activations.shape[1],
+        error_dim=terms[0].errors.shape[1],
+        num_features=features,
+        projection=cfg.estimator.projection,
+        seed=seed,
+    )
+
+
+def _payload_features(settings: EstimatorValidationConfig, dtype: str) -> int:
+    return settings.payload_bytes * 8 // _BITS[dtype]
+
+
+def _exact(terms: list[TaskTerms], count: int, self_terms: str) -> Alignment:
+    parts = [task.first(count) for task in terms]
+    pairs = len(parts) * (len(parts) + 1) // 2
+    with progress_bar(f"exact, n = {count}", pairs) as bar:
+        return exact_align(
+            [(part.activations, part.errors, part.group) for part in parts],
+            self_terms,
+            progress=lambda done, count: bar.update(),
+        )
+
+
+def _sketched(cfg: Config, terms: list[TaskTerms], seed: int) -> dict[Any, Alignment]:
+    """Returns alignments by (m, n), and those of the payloads at the full n by dtype."""
+    settings = cfg.settings
+    wanted = {m: ["float32"] for m in settings.features}
+    for dtype in _BITS:
+        wanted.setdefault(_payload_features(settings, dtype), []).append(dtype)
+    found: dict[Any, Alignment] = {}
+    for m, dtypes in wanted.items():
+        samples = settings.samples if m in settings.features else settings.samples[-1:]
+        taken = growing_signatures(_spec(cfg, terms, m, seed), terms, samples, sorted(set(dtypes)))
+        for n, signatures in zip(samples, taken, strict=True):
+            if m in settings.features:
+                found[m, n] = align(signatures["float32"], cfg.estimator.self_terms)
+        for dtype in dtypes:
+            if m == _payload_features(settings, dtype):
+                found[dtype] = align(taken[-1][dtype], cfg.estimator.self_terms)
+    return found
+
+
+def _outputs(tasks: list[ImageTask], terms: list[TaskTerms]) -> list[str]:
+    """Returns names of the head's outputs: the classes, or numbers where the model has other ones."""
+    classes, size = tasks[0].classes, terms[0].errors.shape[1]
+    return list(classes) if len(classes) == size else [str(place) for place in range(size)]
+
+
+def _upper(matrix: torch.Tensor) -> np.ndarray:
+    return matrix.numpy()[np.triu_indices(len(matrix), 1)]
+
+
+def _facts(cfg: Config, data: ImageTaskSet, loaded: LoadedImageModel) -> dict[str, Any]:
+    tasks = data.tasks
+    same = len(tasks[0].classes) == loaded.vocabulary_size
+    held_out = {
+        task.name: accuracy(loaded, task.held_out_images, task.held_out_labels) for task in tasks if same
+    }
+    return {
+        "model": cfg.model.name,
+        "fingerprint": loaded.fingerprint,
+        "data": data.name,
+        "domains": [task.name for task in tasks],
+        "groups": {task.name: task.group for task in tasks},
+        "sources": {task.name: task.source for task in tasks},
+        "licences": {task.name: task.licence for task in tasks},
+        "accuracy": held_out,
+        "seed": cfg.seed,
+        "self_terms": cfg.estimator.self_terms,
+    }
+
+
+def _write(
+    store: Store,
+    settings: EstimatorValidationConfig,
+    labels: dict[str, list[str]],
+    exact: list[Alignment],
+    grid: dict[tuple[int, int], Agreement],
+    of_full: dict[int, Agreement],
+    payloads: dict[str, Agreement],
+    seeds: list[int],
+) -> None:
+    features, samples = settings.features, settings.samples
+    joint = _upper(exact[-1].joint)
+    store.write_arrays(
+        "agreement",
+        features=features,
+        samples=samples,
+        seeds=seeds,
+        measures=Agreement.MEASURES,
+        statistics=STATISTICS,
+        values=np.array([[grid[m, n].values for n in samples] for m in features]),
+        intervals=np.array([[grid[m, n].intervals for n in samples] for m in features]),
+        of_full=np.array([of_full[n].values for n in samples]),
+        # The root mean square over pairs of the error that m Gaussian features would have.
+        gaussian=[float(np.sqrt(np.nanmean((1 - joint**2) ** 2 / m))) for m in features],
+    )
+    store.write_arrays(
+        "payloads",
+        dtypes=list(payloads),
+        features=[_payload_features(settings, dtype) for dtype in payloads],
+        measures=Agreement.MEASURES,
+        statistics=STATISTICS,
+        values=np.array([found.values for found in payloads.values()]),
+        intervals=np.array([found.intervals for found in payloads.values()]),
+    )
+
+
+def _transfer(
+    settings: EstimatorValidationConfig,
+    store: Store,
+    loaded: LoadedImageModel,
+    tasks: list[ImageTask],
+    table: Alignment,
+    labels: dict[str, list[str]],
+) -> dict[str, Any]:
+    found = image_transfer(
+        loaded, tasks, settings.transfer_images, settings.transfer_seen, settings.learning_rate, seed=0
+    )
+    scores = {name: getattr(table, name).numpy() for name in _SCORED}
+    scores |= {"leep": found.leep, "logme": found.logme}
+    store.write_arrays("estimators", **labels, **scores)
+    store.write_arrays("transfer", **labels, gain=found.gain[None])
+    return score_table(scores, found.gain[None])
