@@ -8,6 +8,7 @@ from pathlib import Path
 from analysis.compare import compare
 from analysis.errors import AnalysisError
 from analysis.present import present
+from analysis.record import record
 from analysis.reporting import report
 from analysis.sweep import sweep
 
@@ -33,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows.add_argument("folder", help="a folder of runs of one job")
     side = commands.add_parser("compare", help="print the main metrics of several runs side by side")
     side.add_argument("runs", nargs="+", help="finished run folders of one job")
+    keep = commands.add_parser("record", help="keep a finished run as the record of a result")
+    keep.add_argument("run", help="a finished run folder")
+    keep.add_argument("folder", help="folder of the record, such as results/source_selection")
     whole = commands.add_parser("report", help="gather runs beside the paper's claims into a page and files")
     whole.add_argument("records", nargs="?", help="a run store or records; default: runs, or else results")
     whole.add_argument("--out", default="report", help="folder for the report (default: report)")
@@ -44,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(sweep(given.folder))
         elif given.command == "compare":
             print(compare(given.runs))
+        elif given.command == "record":
+            print(record(given.run, given.folder))
         else:
             print(report(given.records or _default_records(), given.out))
     except AnalysisError as error:

@@ -22,7 +22,7 @@ class Pairs:
         separability_gap: (T,).
         n_tokens: tokens sketched a task, (T,).
         gain: mean over fine-tuning seeds in nats per token, (T, T) [source, target], or None.
-        base_loss: nats per token, (T,), or None.
+        base_loss: nats per token, (T,), or None where it is not known.
         scores: the matrix by which each estimator picks, (T, T) [source, target]: the alignments and, where
             the run holds ``arrays/estimators.npz``, every other estimator.
     """
@@ -129,7 +129,8 @@ def read_pairs(run: RunFolder) -> Pairs:
             raise AnalysisError(f"{run.path}/arrays/transfer.npz: names other tasks than alignments.npz")
         places = [tuned.index(name) for name in names]
         gain = transfer["gain"].mean(axis=0)[np.ix_(places, places)].astype(float)
-        base = transfer["base_loss"][places].astype(float)
+        if "base_loss" in transfer:
+            base = transfer["base_loss"][places].astype(float)
     scores = {key: stored[key].astype(float) for key in FACTORS}
     if run.has_arrays("estimators"):
         held = run.arrays("estimators")

@@ -7,7 +7,8 @@ from analysis.figures import factors, gain_scatter, heatmap, regret_curve, task_
 from analysis.load import RunFolder
 from analysis.pairs import FACTORS, Pairs, matrix, ranking, read_pairs
 from analysis.presentation import Figure, Presentation, Table
-from analysis.scores import UNITS, estimators, scores, sketch_against_exact
+from analysis.score_tables import score_tables
+from analysis.scores import estimators, scores, sketch_against_exact
 from analysis.summary import summary
 
 METRICS = (
@@ -45,6 +46,14 @@ def present(run: RunFolder) -> Presentation:
         tables.append(
             Table("sketch_vs_exact", "The sketch against the exact alignment, same tokens", comparison)
         )
+    if run.has_arrays("overlap"):
+        tables.append(
+            Table(
+                "overlap",
+                "Share of the target's held-out spans in the source's training text, before they were dropped",
+                matrix(run.arrays("overlap")["overlap"], pairs),
+            )
+        )
     count = len(pairs.names)
     figures = [
         Figure(
@@ -69,7 +78,7 @@ def present(run: RunFolder) -> Presentation:
     ]
     if pairs.gain is not None:
         tables += [
-            Table("scores", f"How well each estimator picks sources; {UNITS}", scores(run)),
+            *score_tables(run),
             Table(
                 "transfer_gain",
                 "Transfer gain, source to target, in nats per token",
