@@ -50,7 +50,7 @@ def present(run: RunFolder) -> Presentation:
         tables.append(
             Table(
                 "overlap",
-                "Share of the target's held-out spans in the source's training text, before they were dropped",
+                "Share of the target's held-out spans in the source's training text before dropping them",
                 matrix(run.arrays("overlap")["overlap"], pairs),
             )
         )
