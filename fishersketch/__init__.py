@@ -4,6 +4,7 @@ from fishersketch.alignment import Alignment, align
 from fishersketch.errors import FisherSketchError
 from fishersketch.exact import exact_align
 from fishersketch.head import HeadTerms, head_terms, iter_head_terms, output_head
+from fishersketch.sampling import stderr_sampling
 from fishersketch.signature import TaskSignature
 from fishersketch.sketch import FisherSketch
 from fishersketch.spec import SketchSpec
@@ -22,4 +23,5 @@ __all__ = [
     "head_terms",
     "iter_head_terms",
     "output_head",
+    "stderr_sampling",
 ]

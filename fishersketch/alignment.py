@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from fishersketch.controlled import STREAMS, controlled_joint
 from fishersketch.errors import FisherSketchError
 from fishersketch.provenance import describe_difference
 from fishersketch.self_terms import SELF_TERMS, SelfTerms
@@ -57,9 +58,13 @@ class Alignment:
 def align(signatures: Sequence[TaskSignature], self_terms: str = "split") -> Alignment:
     r"""Estimates the alignments of tasks from their signatures.
 
-    <F_i, F_j> ~ psi_i . psi_j / m is unbiased for i != j. The coupling is S_ae over the cosine of the
-    elementwise products psi_a * psi_e, which sketch M (x) Gamma with the same features, so that much of
-    the sketch's error cancels.
+    <F_i, F_j> ~ psi_i . psi_j / m is unbiased for i != j. The elementwise products psi_a * psi_e sketch
+    M (x) Gamma with the same features and share much of their noise. So the joint cosine c is corrected
+    by what that of the products is off,
+
+        S_ae = c - b (cos(psi_a * psi_e) - S_a S_e),   b of least variance,
+
+    and the coupling is c / cos(psi_a * psi_e).
 
     Args:
         signatures: made under one spec and provenance, at least one.
@@ -83,14 +88,17 @@ def align(signatures: Sequence[TaskSignature], self_terms: str = "split") -> Ali
         for name in ("joint", "activation", "error")
     )
     separable = activation * error
-    cosine = cosines(joint @ joint.T / m, [t.joint for t in terms])
-    product = cosines(separable @ separable.T / m, [t.separable for t in terms])
+    streams = {"joint": joint, "separable": separable, "activation": activation, "error": error}
+    norms = {name: [getattr(term, name) for term in terms] for name in STREAMS}
+    cosine = {name: cosines(streams[name] @ streams[name].T / m, norms[name]) for name in STREAMS}
+    units = {name: streams[name] / _roots(norms[name])[:, None] / m**0.5 for name in STREAMS}
+    controlled, stderr = controlled_joint(units, units, cosine)
     return make_alignment(
-        joint=cosine,
-        activation=cosines(activation @ activation.T / m, [t.activation for t in terms]),
-        error=cosines(error @ error.T / m, [t.error for t in terms]),
-        coupling=cosine / torch.where(product == 0, torch.nan, product),
-        stderr_sketch=_feature_stderr(joint, [t.joint for t in terms], cosine),
+        joint=controlled.fill_diagonal_(1.0).where(cosine["joint"].isfinite(), torch.nan),
+        activation=cosine["activation"],
+        error=cosine["error"],
+        coupling=cosine["joint"] / torch.where(cosine["separable"] == 0, torch.nan, cosine["separable"]),
+        stderr_sketch=stderr.fill_diagonal_(0.0),
         terms=terms,
         self_terms=self_terms,
         sample_unit=signatures[0].spec.sample_unit,
@@ -137,21 +145,9 @@ def cosines(inner: torch.Tensor, self_terms: Sequence[float]) -> torch.Tensor:
     return cosine.diagonal_scatter(norms / norms)
 
 
-def _feature_stderr(joint: torch.Tensor, self_terms: Sequence[float], cosine: torch.Tensor) -> torch.Tensor:
-    """Returns (T, T) errors by the delta method, from u v - c (u^2 + v^2) / 2 of unit signatures u, v."""
-    m = joint.shape[1]
-    if m == 1:  # one feature has no spread
-        return torch.full_like(cosine, torch.nan).fill_diagonal_(0.0)
+def _roots(self_terms: Sequence[float]) -> torch.Tensor:
     squares = torch.as_tensor(self_terms, dtype=torch.float64)
-    norms = torch.where(squares > 0, squares, torch.nan).sqrt()
-    unit = joint / norms[:, None]  # (T, m), mean square 1 with plain self terms
-    square = unit.square()
-    stderr = torch.zeros_like(cosine)
-    for row in range(len(joint)):
-        c = cosine[row][:, None]  # (T, 1)
-        terms = unit[row] * unit - c * (square[row] + square) / 2  # (T, m)
-        stderr[row] = terms.std(1) / m**0.5
-    return stderr.fill_diagonal_(0.0)
+    return torch.where(squares > 0, squares, torch.nan).sqrt()
 
 
 def check_comparable(signatures: Sequence[TaskSignature]) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from fishersketch.controlled import STREAMS, controlled_joint
 from fishersketch.errors import FisherSketchError
 from fishersketch.self_terms import SELF_TERMS
 from fishersketch.signature import TaskSignature
@@ -34,10 +35,9 @@ class PairTable:
 def align_pairs(
     signatures: Iterable[tuple[str, TaskSignature]], count: int, self_terms: str = "split"
 ) -> PairTable:
-    r"""Estimates what `align` does, to six digits, in memory of 3 T m + 5 T^2 numbers of 4 bytes.
+    r"""Estimates what `align` does, to six digits, in 3 T m + 5 T^2 numbers of 4 bytes and some blocks.
 
-    The sum over features of the squared influences (the delta method's error) is expanded into products of
-    powers of the unit signatures, so that it too is a matter of matrix products.
+    A block holds 1,024 signatures of m numbers; about twenty are in memory at once.
 
     Args:
         signatures: names and comparable signatures, read one at a time.
@@ -114,19 +114,15 @@ def _block(
     second_norms: torch.Tensor,
 ) -> dict[str, torch.Tensor]:
     """Returns the tables of a block of pairs, (A, B) each."""
-    block = {name: first[name] @ second[name].T for name in _STREAMS}
-    m = first["joint"].shape[1]
-    product = (first["activation"] * first["error"]) @ (second["activation"] * second["error"]).T
-    product /= first_norms[:, None] * second_norms
-    block["coupling"] = block["joint"] / torch.where(product == 0, torch.nan, product)
-    # Influences t = u v - c (u^2 + v^2) / 2 of features scaled by sqrt(m); their sum of squares, expanded.
-    u, v, c = first["joint"], second["joint"], block["joint"]
-    uu, vv = u.square(), v.square()
-    squares = uu @ vv.T
-    odd = (uu * u) @ v.T + u @ (vv * v).T
-    even = uu.square().sum(1)[:, None] + vv.square().sum(1) + 2 * squares
-    total = m * (squares - c * odd + c.square() * even / 4)
-    mean = c - c * (uu.sum(1)[:, None] + vv.sum(1)) / 2
-    variance = (total - mean.square()) / max(m - 1, 1)
-    block["stderr_sketch"] = variance.clamp(min=0).sqrt() if m > 1 else torch.full_like(c, torch.nan)
-    return block
+    # The separable stream over its own norm and sqrt(m), as the others are.
+    first = first | {"separable": first["activation"] * first["error"] / first_norms[:, None]}
+    second = second | {"separable": second["activation"] * second["error"] / second_norms[:, None]}
+    cosine = {name: first[name] @ second[name].T for name in STREAMS}
+    joint, stderr = controlled_joint(first, second, cosine)
+    return {
+        "joint": joint,
+        "activation": cosine["activation"],
+        "error": cosine["error"],
+        "coupling": cosine["joint"] / torch.where(cosine["separable"] == 0, torch.nan, cosine["separable"]),
+        "stderr_sketch": stderr,
+    }

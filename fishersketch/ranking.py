@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from fishersketch.controlled import STREAMS, controlled_influence
 from fishersketch.errors import FisherSketchError
 from fishersketch.provenance import describe_difference
 from fishersketch.self_terms import SELF_TERMS, SelfTerms
@@ -75,15 +76,16 @@ def align_to(
     own = {name: target.stream(name) for name in streams}
     streams["separable"] = streams["activation"] * streams["error"]
     own["separable"] = own["activation"] * own["error"]
-    cosine = {}
-    for name, features in streams.items():
-        norms = _root([getattr(terms, name) for terms in theirs]) * _root([getattr(mine, name)])
-        cosine[name] = features @ own[name] / m / norms
+    theirs_unit = {
+        name: features / _root([getattr(terms, name) for terms in theirs])[:, None]
+        for name, features in streams.items()
+    }
+    own_unit = {name: features / _root([getattr(mine, name)]) for name, features in own.items()}
+    cosine = {name: theirs_unit[name] @ own_unit[name] / m for name in streams}
+    joint, influence = controlled_influence(own_unit, theirs_unit, cosine)
     product = cosine["separable"]
-    unit = streams["joint"] / _root([terms.joint for terms in theirs])[:, None]
-    influence = _influence(own["joint"] / _root([mine.joint]), unit, cosine["joint"])
     return TargetAlignment(
-        joint=cosine["joint"],
+        joint=joint,
         activation=cosine["activation"],
         error=cosine["error"],
         coupling=cosine["joint"] / torch.where(product == 0, torch.nan, product),
@@ -108,12 +110,18 @@ def stderr_of_difference(
         _terms(signature, name, self_terms)
         for signature, name in ((target, "the target"), (first, "the first"), (second, "the second"))
     ]
-    unit = [
-        signature.stream("joint") / _root([term.joint])
+    units = [
+        {
+            "joint": signature.stream("joint") / _root([term.joint]),
+            "activation": signature.stream("activation") / _root([term.activation]),
+            "error": signature.stream("error") / _root([term.error]),
+            "separable": signature.stream("activation") * signature.stream("error") / _root([term.separable]),
+        }
         for signature, term in zip((target, first, second), terms, strict=True)
     ]
-    sources = torch.stack(unit[1:])  # (2, m)
-    influence = _influence(unit[0], sources, sources @ unit[0] / sources.shape[1])
+    sources = {name: torch.stack([unit[name] for unit in units[1:]]) for name in STREAMS}  # (2, m)
+    cosine = {name: sources[name] @ units[0][name] / sources[name].shape[1] for name in STREAMS}
+    _, influence = controlled_influence(units[0], sources, cosine)
     return float(_standard_error(influence[:1] - influence[1:]))
 
 

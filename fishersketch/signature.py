@@ -11,8 +11,12 @@ import torch
 from fishersketch.errors import FisherSketchError
 from fishersketch.provenance import json_values
 from fishersketch.quantize import DTYPES, decode, encode
+from fishersketch.rotation import rotate, rotate_back
 from fishersketch.self_terms import SelfTerms, sketched_self_terms
 from fishersketch.spec import SketchSpec
+
+# Steps of equal size suit features without large ones: they are stored rotated.
+_ROTATED = ("int8", "int4")
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +75,8 @@ class TaskSignature:
             raise FisherSketchError(
                 f"the signature has no stream {name!r}: it holds {', '.join(self.payload)}"
             )
-        return decode(self.payload[name], self.factors[name], self.dtype, self.spec.num_features)
+        vector = decode(self.payload[name], self.factors[name], self.dtype, self.spec.num_features)
+        return rotate_back(vector) if self.dtype in _ROTATED else vector
 
     @property
     def signature_bytes(self) -> int:
@@ -153,7 +158,8 @@ def make_signature(
     values += [of_streams.values() for of_streams in extra.values()]
     if not all(math.isfinite(value) for row in values for value in row):
         raise FisherSketchError("self terms overflow float64: scale activations and errors down")
-    stored = {name: encode(mean[index], dtype) for index, name in enumerate(spec.streams)}
+    kept = [rotate(stream) for stream in mean] if dtype in _ROTATED else list(mean)
+    stored = {name: encode(stream, dtype) for name, stream in zip(spec.streams, kept, strict=True)}
     return TaskSignature(
         spec=spec,
         provenance=json_values(provenance),
