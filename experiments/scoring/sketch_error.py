@@ -6,6 +6,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 MEASURES = ("joint", "activation", "error", "coupling")
+HIGH = 0.6  # where cosines count as high
 
 
 def sketch_error(sketched: Mapping[str, np.ndarray], exact: Mapping[str, np.ndarray]) -> dict[str, float]:
@@ -17,8 +18,9 @@ def sketch_error(sketched: Mapping[str, np.ndarray], exact: Mapping[str, np.ndar
 
     Returns:
         ``spearman_<measure>`` and ``rmse_<measure>`` of each, NaN for fewer than three pairs, and ``z_sd``,
-        the standard deviation of (sketched - exact) / stderr_sketch of the joint alignment: 1 where the
-        standard errors are right.
+        the root mean square of (sketched - exact) / stderr_sketch of the joint alignment: 1 where the
+        standard errors are right; ``z_sd_low`` and ``z_sd_high`` are it for exact cosines below 0.6 and from
+        0.6 on, NaN where there are none; ``max_error_joint`` is the largest error.
     """
     values = {}
     upper = np.triu_indices(len(exact["joint"]), 1)
@@ -31,5 +33,10 @@ def sketch_error(sketched: Mapping[str, np.ndarray], exact: Mapping[str, np.ndar
             float(np.sqrt(np.mean((mine[kept] - theirs[kept]) ** 2))) if enough else np.nan
         )
     difference = sketched["joint"][upper] - exact["joint"][upper]
-    values["z_sd"] = float(np.sqrt(np.nanmean((difference / sketched["stderr_sketch"][upper]) ** 2)))
+    stderr, high = sketched["stderr_sketch"][upper], exact["joint"][upper] >= HIGH
+    defined = np.isfinite(difference) & (stderr > 0)
+    for name, part in (("z_sd", defined), ("z_sd_low", defined & ~high), ("z_sd_high", defined & high)):
+        scores = difference[part] / stderr[part]
+        values[name] = float(np.sqrt(np.mean(scores**2))) if part.any() else np.nan
+    values["max_error_joint"] = float(np.abs(difference[defined]).max()) if defined.any() else np.nan
     return values
