@@ -30,8 +30,8 @@ class BlockHadamard(Projection):
     Multiply-adds of a vector: about 2 m (size / q) + 2 m q, against 2 m size of a dense projection.
 
     Two vectors that lie within one row or one column of the fold, such as errors on two tokens whose
-    numbers share their last log2(q) bits, see about R independent features and not R q: structure is
-    paid for there, and `stderr_sketch` does not show it.
+    numbers share their last log2(q) bits, see about R independent features and not R q. That is noise of
+    one kernel, and means over samples average most of it out.
 
     Source:
         Block-subsampled rows as in Balabanov et al., Block Subsampled Randomized Hadamard Transform,
