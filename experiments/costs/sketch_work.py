@@ -64,16 +64,20 @@ def updated(
     projections: tuple[Projection, Projection],
     samples: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     rows: int,
-) -> Callable[[], None]:
-    """Returns work: a whole update in chunks of `rows`, both projections, their products and float64 sums."""
+) -> Callable[[], torch.Tensor]:
+    """Returns work: a whole update in chunks of `rows`, both projections, their products and float64 sums.
+
+    It returns the (2, streams, m) sums, as in the state of a `FisherSketch`.
+    """
     activations, errors, group = samples
 
-    def work() -> None:
+    def work() -> torch.Tensor:
         sums = torch.zeros(2, len(spec.streams), spec.num_features, dtype=torch.float64)
         chunks = token_chunks(projections, activations, errors, group, torch.float32, rows, ())
         for features, halves in chunks:
             selector = torch.stack([halves == 0, halves == 1]).to(torch.float64)
             for index, phi in enumerate(features):
                 sums[:, index] += (selector @ phi.to(torch.float64)).cpu()
+        return sums
 
     return work
