@@ -115,15 +115,16 @@ class RotatedErrors:
         return torch.cat([labelled, self.rest], dim=1)
 
 
-def shared_inputs(loaded: LoadedModel, windows: torch.Tensor) -> SharedInputs:
+def shared_inputs(loaded: LoadedModel, windows: torch.Tensor, *, last_only: bool = False) -> SharedInputs:
     """Runs a model on windows up to its head.
 
     Args:
         loaded: A causal language model.
         windows: Tokens (n, W + 1) int64; the first column is context only.
+        last_only: Predict the last column alone, as the answer to a prompt.
 
     Returns:
-        The head's inputs and raw outputs at the N = n W predicted tokens, on the CPU.
+        The head's inputs and raw outputs at the N = n W predicted tokens (N = n if `last_only`), on the CPU.
     """
     batches: list[HeadBatch] = []
     raw: list[torch.Tensor] = []
@@ -134,7 +135,10 @@ def shared_inputs(loaded: LoadedModel, windows: torch.Tensor) -> SharedInputs:
             tokens = part.to(loaded.device)
             group = torch.arange(start, start + len(part))
             inputs = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
-            batch = prepare_batch(loaded.model, inputs, tokens, "data", None, group)
+            labels = tokens.clone()
+            if last_only:
+                labels[:, :-1] = -100
+            batch = prepare_batch(loaded.model, inputs, labels, "data", None, group)
             batches.append(batch)
             raw.append(raw_outputs(batch.head, batch.hidden, batch.activations).cpu())
     return SharedInputs(

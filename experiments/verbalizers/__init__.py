@@ -1,0 +1,1 @@
+"""Binary tasks over fixed prompts whose answers are said in different words."""
