@@ -47,7 +47,7 @@ def save_signature(signature: TaskSignature, path: Path) -> None:
     Raises:
         FisherSketchError: the file cannot be written; names it.
     """
-    header = {
+    header: dict[str, Any] = {
         "format": FORMAT,
         "spec": signature.spec.to_dict(),
         "provenance": dict(signature.provenance),
@@ -55,11 +55,12 @@ def save_signature(signature: TaskSignature, path: Path) -> None:
         "num_samples": list(signature.num_samples),
         "self_terms": {name: list(terms.to_dict().values()) for name, terms in signature.self_terms.items()},
         "factors": dict(signature.factors),
-        "extra_self_terms": {
+    }
+    if signature.spec.extra_streams:
+        header["extra_self_terms"] = {
             kind: [terms[name] for name in signature.spec.extra_streams]
             for kind, terms in signature.extra_self_terms.items()
-        },
-    }
+        }
     payload = {name: tensor.contiguous() for name, tensor in signature.payload.items()}
     data = save(payload, metadata={_KEY: _canonical({**header, "digest": _digest(header, payload)})})
     temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}"
@@ -149,10 +150,11 @@ def _signature(header: dict[str, Any], spec: SketchSpec, payload: dict[str, torc
         for name in ("plain", "split")
         if name in header["self_terms"]
     }
-    extra = {
-        kind: dict(zip(spec.extra_streams, map(_finite, header["extra_self_terms"][kind]), strict=True))
-        for kind in terms
-    }
+    extra: dict[str, dict[str, float]] = {kind: {} for kind in terms}
+    if spec.extra_streams:
+        for name, found in extra.items():
+            values = map(_finite, header["extra_self_terms"][name])
+            found.update(zip(spec.extra_streams, values, strict=True))
     if "plain" not in terms:
         raise FisherSketchError("the plain self terms are missing")
     first, second = header["num_samples"]

@@ -57,6 +57,21 @@ def test_no_pickle_is_ever_loaded(tmp_path):
     refuse(tmp_path / "pickle", "not a whole signature")
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda h: h.pop("extra_self_terms"), "no entry 'extra_self_terms'"),
+        (lambda h: h["extra_self_terms"].pop("split"), "no entry 'split'"),
+        (lambda h: h["extra_self_terms"].update(plain=[1.0, 2.0]), "zip"),
+        (lambda h: h["extra_self_terms"].update(plain=[math.nan]), "nan is no finite number"),
+    ],
+)
+def test_hostile_terms_of_extra_streams(change, reason, file):
+    sketch_of(SketchSpec(6, 10, 33, extra_streams=("unit_joint",)), grouped_task(0)).signature().save(file)
+    rewritten(file, change)
+    refuse(file, f"not a whole signature \\(.*{reason}")
+
+
 def test_any_length_but_the_whole_is_refused(file):
     content = file.read_bytes()
     for length in [*range(0, len(content), 17), len(content) - 1]:
