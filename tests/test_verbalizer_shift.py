@@ -146,10 +146,11 @@ def test_swapped_words_keep_the_squares_and_turn_the_mean_gradient_round(tokens)
     assert (found["joint"] > 0.95).all() and (found["mean_gradient"] < -0.95).all()
 
 
-def test_the_mechanism_counts_what_outranks_the_candidates():
+def test_the_mechanism_counts_what_outranks_the_candidates_and_what_opposes():
     mask = ~np.eye(3, dtype=bool)
-    scores = {"joint": np.full((3, 3), 0.5), "mean_gradient": np.full((3, 3), 0.5)}
-    swapped = {"joint": np.array([0.9, 0.8, 0.4]), "mean_gradient": np.array([-0.9, 0.6, -0.2])}
+    signed = np.array([[1.0, -0.6, 0.2], [-0.6, 1.0, -0.3], [0.2, -0.3, 1.0]])
+    scores = {"joint": signed**2, "mean_gradient": signed}
+    swapped = {"joint": np.array([0.9, 0.8, 0.05]), "mean_gradient": np.array([-0.9, 0.6, -0.2])}
     gain = np.array([[1.0, -0.1, 0.2], [0.3, 2.0, -0.4], [0.5, 0.6, 3.0]])
     found = mechanism(scores, swapped, gain, -gain, mask)
     assert found["joint_prefers_swapped"] == pytest.approx(2 / 3)
@@ -157,6 +158,11 @@ def test_the_mechanism_counts_what_outranks_the_candidates():
     assert (found["gain_own"], found["gain_swapped"]) == (2.0, -2.0)
     assert found["gain_others"] == pytest.approx(1.1 / 6)
     assert found["negative_gains"] == pytest.approx(2 / 6)
+    # By squares the picks are 1, 0 and 1; by sign 2, 2 and 0.
+    assert found["joint_pick_opposes"] == 1 and found["mean_gradient_pick_opposes"] == pytest.approx(1 / 3)
+    assert found["joint_pick_gain"] == pytest.approx((0.3 - 0.1 - 0.4) / 3)
+    assert found["mean_gradient_pick_gain"] == pytest.approx((0.5 + 0.6 + 0.2) / 3)
+    assert (found["joint_with_signed"], found["joint_with_size"]) == (-1, 1)
 
 
 @pytest.mark.parametrize("mode", ["head", "lora", "full"])

@@ -1,4 +1,4 @@
-"""What Fisher alignment forgets: a task's gradients keep their squares when its two words are swapped."""
+"""What Fisher alignment forgets: (e . e')^2 cannot tell gradients that agree from those that oppose."""
 
 from collections.abc import Mapping
 
@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from experiments.relabelling.shared_inputs import SharedInputs
+from experiments.scoring.correlation import spearman
 from fishersketch import exact_align
 from fishersketch.baselines import exact_mean_gradient_cosines
 
@@ -40,7 +41,7 @@ def mechanism(
     swapped_gain: np.ndarray,
     mask: np.ndarray,
 ) -> dict[str, float]:
-    """Sums up what swapping a verbalizer's words does to its scores and to its loss.
+    """Sums up how squares and signs of gradients relate to the gains.
 
     Args:
         scores: Scores (T, T), [source, target], with ``joint`` and ``mean_gradient``.
@@ -54,17 +55,37 @@ def mechanism(
         ``gain_own``, from training on the verbalizer itself, ``gain_swapped``, what that does to the swapped
         form, and ``gain_others``, to other verbalizers; ``joint_prefers_swapped`` and
         ``mean_gradient_prefers_swapped``, the share of targets for which the swapped form outranks every
-        candidate; and ``negative_gains``, the share of candidates that raise the target's loss.
+        candidate; ``negative_gains``, the share of candidates that raise the target's loss. Of each target's
+        first pick by ``joint`` and by ``mean_gradient``: ``<score>_pick_opposes``, the share whose mean
+        gradient opposes the target's, and ``<score>_pick_gain``, its mean gain. And the mean Spearman over a
+        target's candidates of ``joint`` with the mean-gradient cosine, ``joint_with_signed``, and with its
+        size, ``joint_with_size``.
     """
     valid = mask & ~np.eye(len(gain), dtype=bool)
     best = {name: np.where(valid, scores[name], -np.inf).max(axis=0) for name in ("joint", "mean_gradient")}
-    return {
-        "joint_swapped": float(swapped["joint"].mean()),
-        "mean_gradient_swapped": float(swapped["mean_gradient"].mean()),
-        "gain_own": float(gain.diagonal().mean()),
-        "gain_swapped": float(swapped_gain.diagonal().mean()),
-        "gain_others": float(gain[valid].mean()),
-        "joint_prefers_swapped": float((swapped["joint"] > best["joint"]).mean()),
-        "mean_gradient_prefers_swapped": float((swapped["mean_gradient"] > best["mean_gradient"]).mean()),
-        "negative_gains": float((gain[valid] < 0).mean()),
+    targets = np.arange(len(gain))
+    picks = {name: np.where(valid, scores[name], -np.inf).argmax(axis=0) for name in best}
+    signed = scores["mean_gradient"]
+    of_picks = {
+        f"{name}_pick_opposes": float((signed[pick, targets] < 0).mean()) for name, pick in picks.items()
+    } | {f"{name}_pick_gain": float(gain[pick, targets].mean()) for name, pick in picks.items()}
+    ranks = {
+        name: float(
+            np.nanmean([spearman(scores["joint"][valid[:, j], j], with_[valid[:, j], j]) for j in targets])
+        )
+        for name, with_ in (("joint_with_signed", signed), ("joint_with_size", np.abs(signed)))
     }
+    return (
+        of_picks
+        | ranks
+        | {
+            "joint_swapped": float(swapped["joint"].mean()),
+            "mean_gradient_swapped": float(swapped["mean_gradient"].mean()),
+            "gain_own": float(gain.diagonal().mean()),
+            "gain_swapped": float(swapped_gain.diagonal().mean()),
+            "gain_others": float(gain[valid].mean()),
+            "joint_prefers_swapped": float((swapped["joint"] > best["joint"]).mean()),
+            "mean_gradient_prefers_swapped": float((swapped["mean_gradient"] > best["mean_gradient"]).mean()),
+            "negative_gains": float((gain[valid] < 0).mean()),
+        }
+    )
