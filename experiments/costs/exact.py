@@ -7,8 +7,9 @@ import torch
 
 from experiments.costs.sketch_work import form_errors, random_logits, random_samples
 from experiments.costs.timing import Clock, Work, spread
-from fishersketch import FisherSketch, SketchSpec, align, exact_align
+from fishersketch import FisherSketch, SketchSpec, align
 from fishersketch.head_transform import OutputTransform
+from fishersketch.kernel_sums import Samples, token_kernel_sums
 
 
 def exact_rows(
@@ -23,8 +24,8 @@ def exact_rows(
 ) -> list[dict[str, Any]]:
     """Seconds of both ways for every number of tasks and of samples.
 
-    Measured are one task alone and two tasks, of at most `cap` samples each; the time of a pair is their
-    difference. A row scales that by count: T (T - 1) / 2 pairs and T self terms, and (n / cap)^2 where n is
+    Measured are the kernel sums of one pair of tasks and of a task with itself, of at most `cap` samples
+    each. A row scales that by count: T (T - 1) / 2 pairs and T self terms, and (n / cap)^2 where n is
     above the cap. Both ways form each error once; the head's product is in neither.
 
     Args:
@@ -52,18 +53,19 @@ def exact_rows(
 def _measured(
     activation_dim: int, error_dim: int, m: int, tasks: list[int], count: int, clock: Clock, repeats: int
 ) -> dict[str, list[float]]:
-    """Returns seconds of one and two exact tasks, of errors, an update and T signatures compared."""
+    """Returns seconds of kernel sums, of errors, an update and T signatures compared."""
     first, second = (
         random_samples(count, activation_dim, error_dim, clock.device, seed=seed) for seed in (0, 1)
     )
+    one, other = Samples(*first), Samples(*second)
     outputs, labels = random_logits(count, error_dim, clock.device)
     logits = outputs.clone()
     sketch = FisherSketch(SketchSpec(activation_dim, error_dim, m))
     sketch.update(*first)
     signatures = [sketch.signature()] * max(tasks)
     works: dict[str, Work] = {
-        "one": lambda: exact_align([first]),
-        "two": lambda: exact_align([first, second]),
+        "self": lambda: token_kernel_sums(one, one),
+        "pair": lambda: token_kernel_sums(one, other),
         "form": lambda: form_errors(OutputTransform(), logits, labels),
         "update": lambda: sketch.update(*first),
     }
@@ -74,10 +76,10 @@ def _measured(
 
 def _row(tasks: int, n: int, count: int, taken: dict[str, list[float]]) -> dict[str, Any]:
     exact, sketched = [], []
-    for turn, one in enumerate(taken["one"]):
-        pair = max(taken["two"][turn] - 2 * one, 0.0)
+    for turn, pair in enumerate(taken["pair"]):
         form = tasks * (n / count) * taken["form"][turn]
-        exact.append((n / count) ** 2 * (tasks * one + tasks * (tasks - 1) / 2 * pair) + form)
+        sums = tasks * taken["self"][turn] + tasks * (tasks - 1) / 2 * pair
+        exact.append((n / count) ** 2 * sums + form)
         sketched.append(tasks * (n / count) * taken["update"][turn] + form + taken[f"align{tasks}"][turn])
     return {
         "T": tasks,
