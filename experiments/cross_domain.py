@@ -103,6 +103,10 @@ def run(cfg: Config, store: Store) -> None:
         base_loss_windows=transfer.base_loss,
         tuned_loss_windows=transfer.tuned_loss,
     )
+    perplexity = np.exp(transfer.base_loss.mean(-1))
+    # What one end of a pair tells by itself: a target with much to lose loses much, whatever the source.
+    scores["target_perplexity"] = np.tile(perplexity, (len(names), 1))
+    scores["source_perplexity"] = scores["target_perplexity"].T
     store.write_arrays("estimators", **labels, **scores)
     with store.timed("scores"):
         metrics |= _scored(scores, transfer, labels["groups"])
