@@ -31,8 +31,6 @@ class TimmClassifier:
         Raises:
             UserError: The weights are out of reach, or are no timm model; says what to do.
         """
-        import timm
-
         online = require(
             self.repo,
             self.revision,
@@ -42,6 +40,8 @@ class TimmClassifier:
         )
         if not online:
             log.info("the hub is out of reach: %s is read from its local cache", self.repo)
+        import timm
+
         try:
             model: Any = timm.create_model(f"hf-hub:{self.repo}@{self.revision}", pretrained=True)
         except (OSError, RuntimeError, ValueError, KeyError) as error:

@@ -57,11 +57,13 @@ def check_model(estimator: EstimatorConfig, loaded: LoadedModel, tasks: list[Ima
 def task_terms(estimator: EstimatorConfig, loaded: LoadedImageModel, task: ImageTask) -> TaskTerms:
     """Returns the terms of all images of a task, on the model's device."""
     generator = torch.Generator().manual_seed(estimator.label_seed)
+    # Labels that are drawn replace the given ones, which may name no output of the model.
+    labels = task.labels if estimator.label_mode == "data" else torch.zeros_like(task.labels)
     parts = [
         head_terms(
             loaded.model,
             loaded.inputs(task.images[rows]),
-            task.labels[rows].to(loaded.device),
+            labels[rows].to(loaded.device),
             estimator.label_mode,
             generator if estimator.label_mode == "model" else None,
             group=torch.arange(len(task.images), device=loaded.device)[rows],
