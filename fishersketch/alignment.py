@@ -92,7 +92,8 @@ def align(signatures: Sequence[TaskSignature], self_terms: str = "split") -> Ali
     norms = {name: [getattr(term, name) for term in terms] for name in STREAMS}
     cosine = {name: cosines(streams[name] @ streams[name].T / m, norms[name]) for name in STREAMS}
     units = {name: streams[name] / _roots(norms[name])[:, None] / m**0.5 for name in STREAMS}
-    controlled, stderr = controlled_joint(units, units, cosine)
+    # Matrix products round unevenly.
+    controlled, stderr = ((x + x.T) / 2 for x in controlled_joint(units, units, cosine))
     return make_alignment(
         joint=controlled.fill_diagonal_(1.0).where(cosine["joint"].isfinite(), torch.nan),
         activation=cosine["activation"],
