@@ -68,6 +68,15 @@ def test_all_pairs_are_aligned_as_one_by_one(self_terms, monkeypatch):
         )
 
 
+def test_the_fast_table_is_the_cosine_of_the_features():
+    tasks = [signature(task) for task in range(4)]
+    pairs = align_pairs(((str(i), task) for i, task in enumerate(tasks)), 4, "plain", controlled=False)
+    joint = torch.stack([task.stream("joint") for task in tasks])
+    unit = joint / joint.norm(dim=1, keepdim=True)
+    torch.testing.assert_close(pairs.joint.double(), unit @ unit.T, rtol=1e-5, atol=1e-5)
+    assert pairs.stderr_sketch.isnan().sum() == 12
+
+
 def test_a_task_without_a_norm_is_undefined_and_last():
     nothing = fs.FisherSketch(fs.SketchSpec(8, 12, num_features=256), ORIGIN)
     nothing.update(torch.zeros(4, 8), torch.zeros(4, 12), group=torch.arange(4))
@@ -180,7 +189,7 @@ def test_thousands_are_compared_in_seconds(tmp_path):
         for copy in range(number + 50, 2000, 50):
             (tmp_path / f"{copy}.safetensors").write_bytes(content)
     start = time.perf_counter()
-    pairs = align_pairs(found.items(), 2000)
+    pairs = align_pairs(found.items(), 2000, controlled=False)
     best = found.nearest(some[7], 3)
     assert time.perf_counter() - start < 30
     assert pairs.joint.shape == (2000, 2000)

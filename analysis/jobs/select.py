@@ -11,6 +11,10 @@ from analysis.presentation import Figure, Presentation, Table
 from analysis.summary import columns
 
 METRICS = ("ranking.0.source", "ranking.0.joint", "noise.difference", "noise.within_noise")
+COLUMNS = [
+    *("source", "joint", "stderr_sketch", "stderr_sampling", "activation", "error", "coupling"),
+    *("coupling_is_clear", "words", "n_tokens", "shared_with_target", "path"),
+]
 _READING = """\
 score     the joint Fisher alignment: 1 = fine-tuning on it moves the output head as on the target, 0 = in no
           way alike; +- one standard error, of the tokens read and of the sketch
@@ -29,7 +33,8 @@ def present(run: RunFolder) -> Presentation:
         What to show.
     """
     rows: list[dict[str, Any]] = run.metric("ranking")
-    frame = pd.DataFrame(rows).astype({"joint": float, "stderr_sketch": float, "stderr_sampling": float})
+    frame = pd.DataFrame(rows, columns=COLUMNS)
+    frame = frame.astype(dict.fromkeys(("joint", "stderr_sketch", "stderr_sampling"), float))
     frame.insert(0, "rank", range(1, len(frame) + 1))
     target, line = run.metric("target"), caption(run)
     figure = Figure(
