@@ -12,19 +12,18 @@ from experiments.images.base import ImageTask, ImageTaskSet
 from experiments.models.images import LoadedImageModel
 from experiments.progress import progress, progress_bar
 from experiments.scores import score_table
-from experiments.scoring.agreement import STATISTICS
 from experiments.store import Store
-from experiments.validation.grid import Agreement, compare
+from experiments.validation.grid import compare
+from experiments.validation.record import upper, write_agreement
 from experiments.validation.relabelled import relabelled_alignment
 from experiments.validation.routes import route_difference
-from experiments.validation.settings import EstimatorValidationConfig
+from experiments.validation.settings import BITS, EstimatorValidationConfig
 from experiments.validation.sketches import growing_signatures
 from experiments.validation.speed import speed_ratios
 from experiments.validation.terms import TaskTerms, accuracy, check_model, task_terms
 from experiments.validation.transfer import image_transfer
 from fishersketch import Alignment, SketchSpec, align, exact_align
 
-_BITS = {"float32": 32, "int8": 8, "int4": 4}
 _SCORED = ("joint", "activation", "error", "coupling")
 
 
@@ -68,9 +67,9 @@ def run(cfg: Config, store: Store) -> None:
         }
         payloads = {
             dtype: compare([sketched[seed][dtype] for seed in seeds], exact[last], settings.resamples)
-            for dtype in _BITS
+            for dtype in BITS
         }
-    _write(store, settings, labels, exact, grid, of_full, payloads, seeds)
+    write_agreement(store, settings, exact, grid, of_full, payloads, seeds)
     full = settings.samples[-1]
     table = sketched[cfg.seed][main, full]
     for name, alignment in (("alignments", table), ("exact", exact[last])):
@@ -101,13 +100,13 @@ def run(cfg: Config, store: Store) -> None:
         | {"num_features": main, "state_bytes": spec.state_bytes, "signature_bytes": 4 * main},
         "payload": {
             dtype: found.metrics()
-            | {"num_features": _payload_features(settings, dtype), "signature_bytes": settings.payload_bytes}
+            | {"num_features": settings.payload_features(dtype), "signature_bytes": settings.payload_bytes}
             for dtype, found in payloads.items()
         },
         "routes": routes,
         "class_map": class_map,
         "speedup": speed,
-        "coupling_spread": float(np.nanstd(_upper(exact[last].coupling))),
+        "coupling_spread": float(np.nanstd(upper(exact[last].coupling))),
     }
     if settings.transfer_images:
         with store.timed("transfer"):
@@ -151,10 +150,6 @@ def _spec(cfg: Config, terms: list[TaskTerms], features: int, seed: int) -> Sket
     )
 
 
-def _payload_features(settings: EstimatorValidationConfig, dtype: str) -> int:
-    return settings.payload_bytes * 8 // _BITS[dtype]
-
-
 def _exact(terms: list[TaskTerms], count: int, self_terms: str) -> Alignment:
     parts = [task.first(count) for task in terms]
     pairs = len(parts) * (len(parts) + 1) // 2
@@ -170,8 +165,8 @@ def _sketched(cfg: Config, terms: list[TaskTerms], seed: int) -> dict[Any, Align
     """Returns alignments by (m, n), and those of the payloads at the full n by dtype."""
     settings = cfg.settings
     wanted = {m: ["float32"] for m in settings.features}
-    for dtype in _BITS:
-        wanted.setdefault(_payload_features(settings, dtype), []).append(dtype)
+    for dtype in BITS:
+        wanted.setdefault(settings.payload_features(dtype), []).append(dtype)
     found: dict[Any, Alignment] = {}
     for m, dtypes in wanted.items():
         samples = settings.samples if m in settings.features else settings.samples[-1:]
@@ -180,7 +175,7 @@ def _sketched(cfg: Config, terms: list[TaskTerms], seed: int) -> dict[Any, Align
             if m in settings.features:
                 found[m, n] = align(signatures["float32"], cfg.estimator.self_terms)
         for dtype in dtypes:
-            if m == _payload_features(settings, dtype):
+            if m == settings.payload_features(dtype):
                 found[dtype] = align(taken[-1][dtype], cfg.estimator.self_terms)
     return found
 
@@ -189,10 +184,6 @@ def _outputs(tasks: list[ImageTask], terms: list[TaskTerms]) -> list[str]:
     """Returns names of the head's outputs: the classes, or numbers where the model has other ones."""
     classes, size = tasks[0].classes, terms[0].errors.shape[1]
     return list(classes) if len(classes) == size else [str(place) for place in range(size)]
-
-
-def _upper(matrix: torch.Tensor) -> np.ndarray:
-    return matrix.numpy()[np.triu_indices(len(matrix), 1)]
 
 
 def _facts(cfg: Config, data: ImageTaskSet, loaded: LoadedImageModel) -> dict[str, Any]:
@@ -213,42 +204,6 @@ def _facts(cfg: Config, data: ImageTaskSet, loaded: LoadedImageModel) -> dict[st
         "seed": cfg.seed,
         "self_terms": cfg.estimator.self_terms,
     }
-
-
-def _write(
-    store: Store,
-    settings: EstimatorValidationConfig,
-    labels: dict[str, list[str]],
-    exact: list[Alignment],
-    grid: dict[tuple[int, int], Agreement],
-    of_full: dict[int, Agreement],
-    payloads: dict[str, Agreement],
-    seeds: list[int],
-) -> None:
-    features, samples = settings.features, settings.samples
-    joint = _upper(exact[-1].joint)
-    store.write_arrays(
-        "agreement",
-        features=features,
-        samples=samples,
-        seeds=seeds,
-        measures=Agreement.MEASURES,
-        statistics=STATISTICS,
-        values=np.array([[grid[m, n].values for n in samples] for m in features]),
-        intervals=np.array([[grid[m, n].intervals for n in samples] for m in features]),
-        of_full=np.array([of_full[n].values for n in samples]),
-        # The root mean square over pairs of the error that m Gaussian features would have.
-        gaussian=[float(np.sqrt(np.nanmean((1 - joint**2) ** 2 / m))) for m in features],
-    )
-    store.write_arrays(
-        "payloads",
-        dtypes=list(payloads),
-        features=[_payload_features(settings, dtype) for dtype in payloads],
-        measures=Agreement.MEASURES,
-        statistics=STATISTICS,
-        values=np.array([found.values for found in payloads.values()]),
-        intervals=np.array([found.intervals for found in payloads.values()]),
-    )
 
 
 def _transfer(

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from experiments.errors import UserError
 from experiments.options import option, register
 
+BITS = {"float32": 32, "int8": 8, "int4": 4}  # of one stored feature
+
 
 @register("settings", "estimator_validation")
 @dataclass
@@ -35,3 +37,7 @@ class EstimatorValidationConfig:
             values = list(getattr(self, name))
             if not values or sorted(set(values)) != values:
                 raise UserError(f"{key}.{name}={values}: must be one or more rising numbers")
+
+    def payload_features(self, dtype: str) -> int:
+        """Returns how many features of a dtype the payload holds."""
+        return self.payload_bytes * 8 // BITS[dtype]
