@@ -191,7 +191,8 @@ def test_a_library_is_ranked_beside_texts(place, ranked, tmp_path):
         assert row["source"] == f"{text['source']}.safetensors"
         assert row["joint"] == pytest.approx(text["joint"]) and row["n_tokens"] == 256
         assert row["stderr_sampling"] is None
-    assert "keeps no blocks" in analysis.present(folder)
+    shown = analysis.present(folder)
+    assert "keeps no blocks" in shown and "clearly the best" not in shown
     other, _ = select(
         place, "mixed", f"sources=[{library.folder}/near.txt.safetensors,{place}/data/far.txt]", "seed=1"
     )

@@ -72,10 +72,11 @@ def _summary(run: RunFolder, rows: list[dict[str, Any]]) -> str:
     if any(row["stderr_sampling"] is None for row in rows):
         blocks.append("A signature from a library keeps no blocks: its error is the sketch's alone.")
     if noise is not None and not noise["within_noise"]:
-        blocks.append(
-            f"{noise['best']} is clearly the best: it leads {noise['next']} by {noise['difference']:.4f}, "
-            "more than two standard errors."
-        )
+        leads = f"leads {noise['next']} by {noise['difference']:.4f}, more than two standard errors"
+        if noise["stderr_sampling"] is None:
+            blocks.append(f"{noise['best']} {leads} of the sketch; that of the tokens is not known.")
+        else:
+            blocks.append(f"{noise['best']} is clearly the best: it {leads}.")
     blocks += [f"Warning: {line}." for line in run.metric("warnings")]
     left_out = run.metric("left_out")
     if left_out:
