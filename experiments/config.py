@@ -70,8 +70,9 @@ class EstimatorConfig:
     label_seed: int = option(0, "Seed of the labels drawn when label_mode=model.", min=0)
     extra_streams: list[str] = option(
         [],
-        "Further streams: mean_gradient (signed first moment), unit_joint (a and e of unit length).",
-        choices=("mean_gradient", "unit_joint"),
+        "Further streams: mean_gradient (signed first moment), unit_joint (a and e of unit length), "
+        "weighted_activation (for the alignment that unrelated tasks would have).",
+        choices=("mean_gradient", "unit_joint", "weighted_activation"),
     )
     exact_windows: int = option(
         8, "Windows of each domain that are compared with the exact alignment as well; 0: none.", min=0

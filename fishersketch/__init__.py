@@ -4,6 +4,7 @@ from fishersketch.alignment import Alignment, align
 from fishersketch.errors import FisherSketchError
 from fishersketch.exact import exact_align
 from fishersketch.head import HeadTerms, head_terms, iter_head_terms, output_head
+from fishersketch.relabelled import relabelled_joint
 from fishersketch.sampling import stderr_sampling
 from fishersketch.signature import TaskSignature
 from fishersketch.sketch import FisherSketch
@@ -23,5 +24,6 @@ __all__ = [
     "head_terms",
     "iter_head_terms",
     "output_head",
+    "relabelled_joint",
     "stderr_sampling",
 ]

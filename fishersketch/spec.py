@@ -9,7 +9,7 @@ from fishersketch.projections import Projection, make_projection
 from fishersketch.provenance import describe_difference
 
 SAMPLE_UNITS = ("token", "sequence")
-EXTRA_STREAMS = ("mean_gradient", "unit_joint")
+EXTRA_STREAMS = ("mean_gradient", "unit_joint", "weighted_activation")
 _PROJECTIONS = ("rademacher", "hadamard", "block_hadamard")
 
 
@@ -24,8 +24,9 @@ class SketchSpec:
         projection: "block_hadamard", "hadamard" or "rademacher".
         sample_unit: "token", or "sequence" to sum the gradients of a sequence into one sample.
         seed: draws the projections and nothing else.
-        extra_streams: any of "mean_gradient" (signed first moment of the gradient) and "unit_joint"
-            (the joint features of samples scaled to |a| = |e| = 1); token unit only.
+        extra_streams: any of "mean_gradient" (signed first moment of the gradient), "unit_joint" (the joint
+            features of samples scaled to |a| = |e| = 1) and "weighted_activation" (E[|e|^2 a a^T], for
+            `relabelled_joint`); token unit only.
 
     Raises:
         FisherSketchError: a value is out of range; the message names it.

@@ -46,17 +46,18 @@ def token_features(
 ) -> list[torch.Tensor]:
     r"""Returns the features of every stream.
 
-        joint          (w.a)(w'.a)(x.e)(x'.e)
-        activation     (w.a)(w'.a)
-        error          (x.e)(x'.e)
-        mean_gradient  (w.a)(x.e)
-        unit_joint     joint / (|a|^2 |e|^2), 0 where a or e is
+        joint                (w.a)(w'.a)(x.e)(x'.e)
+        activation           (w.a)(w'.a)
+        error                (x.e)(x'.e)
+        mean_gradient        (w.a)(x.e)
+        unit_joint           joint / (|a|^2 |e|^2), 0 where a or e is
+        weighted_activation  |e|^2 (w.a)(w'.a)
 
     Args:
         projections: of activations, w and w', and of errors, x and x'.
         a: (B, d) activations, float32 or float64.
         e: (B, K) errors, of the same type.
-        extra_streams: "mean_gradient" and "unit_joint", in the order wanted.
+        extra_streams: names of the last three, in the order wanted.
 
     Returns:
         (B, m) tensors: joint, activation, error, then the extra streams.
@@ -66,7 +67,12 @@ def token_features(
     phi_a, phi_e = left_a * right_a, left_e * right_e
     features = [phi_a * phi_e, phi_a, phi_e]
     for stream in extra_streams:
-        features.append(left_a * left_e if stream == "mean_gradient" else _unit(phi_a, a) * _unit(phi_e, e))
+        if stream == "mean_gradient":
+            features.append(left_a * left_e)
+        elif stream == "unit_joint":
+            features.append(_unit(phi_a, a) * _unit(phi_e, e))
+        else:
+            features.append(phi_a * e.square().sum(1, keepdim=True))
     return features
 
 
