@@ -35,8 +35,7 @@ from fishersketch.head import HeadTerms
 # Counts up when a collector or a measure gives other numbers: what an older recipe made is not used.
 _RECIPE = 1
 # SVCCA of s shared labels has no value unless s exceeds the components of both sides together.
-_SVCCA_COMPONENTS = 5
-_SVCCA_LABELS = 20
+_SVCCA_SETTINGS = {"components": 5, "labels": 20}
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def _centred(terms: Sequence[ErrorTerms]) -> Cosines:
     return mean_gradient_cosines(terms, center=pooled_mean(terms))
 
 
-_SVCCA = partial(svcca, max_components=_SVCCA_COMPONENTS)
+_SVCCA = partial(svcca, max_components=_SVCCA_SETTINGS["components"])
 # By name: the summary that it compares, and how. Pairs of domains that share too few labels are NaN.
 BASELINES: dict[str, tuple[str, Callable[[Sequence[Any]], Cosines]]] = {
     "token_frequency": ("label_counts", _pairs(token_frequency_cosine)),
@@ -81,7 +80,10 @@ BASELINES: dict[str, tuple[str, Callable[[Sequence[Any]], Cosines]]] = {
     "cka_label_means": ("label_means", _pairs(on_label_means(linear_cka))),
     "debiased_cka_label_means": ("label_means", _pairs(on_label_means(partial(linear_cka, debiased=True)))),
     "rsa_label_means": ("label_means", _pairs(on_label_means(rsa))),
-    "svcca_label_means": ("label_means", _pairs(on_label_means(_SVCCA, min_labels=_SVCCA_LABELS))),
+    "svcca_label_means": (
+        "label_means",
+        _pairs(on_label_means(_SVCCA, min_labels=_SVCCA_SETTINGS["labels"])),
+    ),
 }
 
 
@@ -164,6 +166,7 @@ def baseline_matrices(
             np.savez(path, value=found.value.numpy(), error_bound=found.error_bound.numpy())
 
         key = {"baseline": name, "domains": list(keys[kind]), "recipe": _RECIPE}
+        key |= _SVCCA_SETTINGS if name == "svcca_label_means" else {}
         with np.load(cache.get("baselines", key, make, ".npz"), allow_pickle=False) as arrays:
             matrices[name] = Cosines(*(torch.from_numpy(arrays[part]) for part in Cosines._fields))
     return matrices
