@@ -20,6 +20,9 @@ class Pairs:
         groups: group of each task, length T.
         alignment: ``joint``, ``activation``, ``error``, ``coupling`` and ``stderr_sketch``, each (T, T).
         separability_gap: (T,).
+        stderr: standard error of the joint alignment, (T, T): from the random features and, where the run
+            holds ``stderr_sampling``, from the tokens drawn as well.
+        stderr_of: what the error comes from, in words.
         n_tokens: tokens sketched a task, (T,).
         gain: mean over fine-tuning seeds in nats per token, (T, T) [source, target], or None.
         base_loss: nats per token, (T,), or None where it is not known.
@@ -31,6 +34,8 @@ class Pairs:
     groups: list[str]
     alignment: dict[str, np.ndarray]
     separability_gap: np.ndarray
+    stderr: np.ndarray
+    stderr_of: str
     n_tokens: np.ndarray
     gain: np.ndarray | None
     base_loss: np.ndarray | None
@@ -135,11 +140,17 @@ def read_pairs(run: RunFolder) -> Pairs:
     if run.has_arrays("estimators"):
         held = run.arrays("estimators")
         scores |= {key: held[key].astype(float) for key in held if held[key].shape == (count, count)}
+    stderr, stderr_of = stored["stderr_sketch"].astype(float), "the random features"
+    sampling = stored.get("stderr_sampling")
+    if sampling is not None and np.isfinite(sampling).any():
+        stderr, stderr_of = np.hypot(stderr, sampling), "the random features and the tokens drawn"
     return Pairs(
         names=names,
         groups=[str(group) for group in stored["groups"]],
         alignment={key: stored[key].astype(float) for key in (*FACTORS, "stderr_sketch")},
         separability_gap=stored["separability_gap"].astype(float),
+        stderr=stderr,
+        stderr_of=stderr_of,
         n_tokens=stored["n_tokens"],
         gain=gain,
         base_loss=base,
@@ -154,8 +165,8 @@ def ranking(pairs: Pairs) -> pd.DataFrame:
         pairs: the alignments and gains.
 
     Returns:
-        One row a pair: target, rank, source, its four alignments, standard error and, where transfer was run,
-        the gain in nats per token and its rank.
+        One row a pair: target, rank, source, its four alignments, standard error of the joint one (and what
+        the features alone add to it) and, where transfer was run, the gain in nats per token and its rank.
     """
     rows = []
     for target, name in enumerate(pairs.names):
@@ -167,6 +178,7 @@ def ranking(pairs: Pairs) -> pd.DataFrame:
         for rank, source in enumerate(order, start=1):
             row = {"target": name, "rank": rank, "source": pairs.names[source]}
             row |= {"joint": pairs.alignment["joint"][source, target]}
+            row |= {"stderr": pairs.stderr[source, target]}
             row |= {"stderr_sketch": pairs.alignment["stderr_sketch"][source, target]}
             row |= {key: pairs.alignment[key][source, target] for key in FACTORS[1:]}
             if pairs.gain is not None:

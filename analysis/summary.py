@@ -19,7 +19,8 @@ def summary(run: RunFolder, pairs: Pairs) -> str:
     Returns:
         Lines for a terminal.
     """
-    blocks = [f"{run.job}: {caption(run)}", _ranked(pairs)]
+    about = f"{run.job}: {caption(run)}\njoint +- its standard error from {pairs.stderr_of}"
+    blocks = [about, _ranked(pairs)]
     if pairs.gain is not None:
         blocks.append("Scores (regret in nats per token; [interval] over targets)\n" + _scores(run))
     else:
@@ -41,7 +42,7 @@ def _ranked(pairs: Pairs) -> str:
             at = (source, target)
             values = pairs.alignment
             row = [name if rank == 1 else "", str(rank), pairs.names[source]]
-            row += [f"{values['joint'][at]:.3f} +- {values['stderr_sketch'][at]:.3f}"]
+            row += [f"{values['joint'][at]:.3f} +- {pairs.stderr[at]:.3f}"]
             row += [f"{values[key][at]:.3f}" for key in ("activation", "error", "coupling")]
             if gains is not None:
                 best = pairs.best(target)

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
@@ -22,6 +23,9 @@ from experiments.tensors import digest
 from fishersketch import FisherSketch, HeadTerms, SketchSpec
 from fishersketch.head import output_head
 
+# Two windows that follow each other are of both halves, so that no block is needed to fill one.
+BLOCK_WINDOWS = 2
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -29,11 +33,13 @@ class Pass:
 
     Attributes:
         sketches: For each domain the sketches of its parts, in order.
+        blocks: For each domain the sketches of its blocks of windows, in order, for the error of sampling.
         summaries: Files of the domains' summaries for the baselines, by kind.
         summary_keys: What these depend on, by kind.
     """
 
     sketches: list[list[FisherSketch]]
+    blocks: list[list[FisherSketch]]
     summaries: dict[str, list[Path]]
     summary_keys: dict[str, list[Mapping[str, Any]]]
 
@@ -82,7 +88,7 @@ def pass_over(
         The sketches and the summaries.
     """
     spec, origin, kinds = sketch_spec(cfg, loaded, seed), provenance(cfg, loaded), summaries_of(cfg.baselines)
-    found = Pass([], {kind: [] for kind in kinds}, {kind: [] for kind in kinds})
+    found = Pass([], [], {kind: [] for kind in kinds}, {kind: [] for kind in kinds})
     for domain in progress(domains, "sketch"):
         parts = _parts(cfg, domain)
         products = [
@@ -105,7 +111,9 @@ def pass_over(
             return stream_terms(loaded, domain.sketch[part], part.start, cfg, domain.name)
 
         paths = make_products(products, parts, stream, store.cache)
-        found.sketches.append([_read(path) for path in paths[: len(parts)]])
+        blocks = [_read(path) for path in paths[: len(parts)]]
+        found.sketches.append([merged(part) for part in blocks])
+        found.blocks.append([block for part in blocks for block in part])
         for kind, path in zip(kinds, paths[len(parts) :], strict=True):
             found.summaries[kind].append(path)
     return found
@@ -128,7 +136,8 @@ def _parts(cfg: EstimatorConfig, domain: Domain) -> list[slice]:
 def _sketch_key(spec: SketchSpec, origin: Mapping[str, Any], domain: Domain, part: slice) -> dict[str, Any]:
     return {
         "windows": digest(domain.sketch[part]),
-        "parity": part.start % 2,
+        "first_in_block": part.start % BLOCK_WINDOWS,
+        "block_windows": BLOCK_WINDOWS,
         "spec": spec.to_dict(),
         "provenance": dict(origin),
         "recipe": FisherSketch.RECIPE,
@@ -136,18 +145,39 @@ def _sketch_key(spec: SketchSpec, origin: Mapping[str, Any], domain: Domain, par
 
 
 class _SketchConsumer:
+    """Sketches each block of windows apart; a block is known by the numbers of its windows."""
+
     def __init__(self, spec: SketchSpec, origin: Mapping[str, Any]) -> None:
-        self._sketch = FisherSketch(spec, origin)
+        self._spec, self._origin = spec, origin
+        self._blocks: dict[int, FisherSketch] = {}
 
     def update(self, terms: HeadTerms) -> None:
-        self._sketch.update(terms.activations, terms.errors, terms.group)
+        # Windows come in order, so that the rows of a block stand together.
+        numbers, counts = (terms.group // BLOCK_WINDOWS).unique_consecutive(return_counts=True)
+        start = 0
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            rows = slice(start, start + count)
+            block = self._blocks.setdefault(number, FisherSketch(self._spec, self._origin))
+            block.update(terms.activations[rows], terms.errors[rows], terms.group[rows])
+            start += count
 
     def save(self, path: Path) -> None:
-        tensors, header = self._sketch.state()
-        save_file(tensors, path, metadata={"sketch": json.dumps(header)})
+        tensors, headers = {}, []
+        for number, block in sorted(self._blocks.items()):
+            state, header = block.state()
+            tensors |= {f"{number:06}.{name}": tensor for name, tensor in state.items()}
+            headers.append(header)
+        save_file(tensors, path, metadata={"blocks": json.dumps(headers)})
 
 
-def _read(path: Path) -> FisherSketch:
+def _read(path: Path) -> list[FisherSketch]:
     with safe_open(path, framework="pt") as file:
-        header = json.loads(file.metadata()["sketch"])
-    return FisherSketch.from_state(load_file(path), header)
+        headers = json.loads(file.metadata()["blocks"])
+    states: dict[str, dict[str, torch.Tensor]] = {}
+    for name, tensor in load_file(path).items():
+        number, part = name.split(".")
+        states.setdefault(number, {})[part] = tensor
+    return [
+        FisherSketch.from_state(states[number], header)
+        for number, header in zip(sorted(states), headers, strict=True)
+    ]

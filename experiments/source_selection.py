@@ -13,9 +13,9 @@ from experiments.exact import as_arrays, exact_alignment
 from experiments.gains import Gains, measured_gains
 from experiments.scores import score_sections, selected_score, sibling_mask
 from experiments.scoring.sketch_error import sketch_error
-from experiments.signatures import Pass, merged, pass_over
+from experiments.signatures import BLOCK_WINDOWS, Pass, merged, pass_over
 from experiments.store import Store
-from fishersketch import Alignment, TaskSignature, align, align_stream
+from fishersketch import Alignment, TaskSignature, align, align_stream, relabelled_joint, stderr_sampling
 
 _SCORED = ("joint", "activation", "error", "coupling")
 # The sketched stream has its own name beside the baseline of the same quantity.
@@ -64,7 +64,12 @@ def run(cfg: Config, store: Store) -> None:
         "groups": [domain.group for domain in data.domains],
     }
     tokens = [sketch.num_tokens for sketch in sketches]
-    store.write_arrays("alignments", **labels, n_tokens=tokens, **as_arrays(table))
+    with store.timed("stderr_sampling"):
+        sampling = _stderr_sampling(cfg.estimator, data, found, store)
+    store.write_arrays("alignments", **labels, n_tokens=tokens, stderr_sampling=sampling, **as_arrays(table))
+    if "weighted_activation" in cfg.estimator.extra_streams:
+        unrelated = relabelled_joint(signatures, cfg.estimator.self_terms).numpy()
+        store.write_arrays("unrelated", **labels, joint=unrelated)
     store.write_arrays("overlap", **labels, overlap=data.overlap)
     _save_signatures(store, labels["names"], signatures)
     scores = {name: getattr(table, name).numpy() for name in _SCORED}
@@ -95,9 +100,21 @@ def run(cfg: Config, store: Store) -> None:
     store.write_metrics(metrics | {"seconds": store.seconds})
 
 
+def _stderr_sampling(cfg: EstimatorConfig, data: DomainSet, found: Pass, store: Store) -> np.ndarray:
+    """Returns the (T, T) errors from the tokens drawn; NaN where a domain has too few windows for blocks."""
+    if min(len(domain.sketch) for domain in data.domains) < 2 * BLOCK_WINDOWS:
+        store.log.warning(
+            "stderr_sampling is undefined: domains.sketch_windows is below %d", 2 * BLOCK_WINDOWS
+        )
+        return np.full((len(data.domains), len(data.domains)), np.nan)
+    return stderr_sampling(found.blocks, cfg.self_terms).numpy()
+
+
 def _stream_scores(cfg: EstimatorConfig, signatures: list[TaskSignature]) -> dict[str, np.ndarray]:
     return {
-        _STREAMS[name]: align_stream(signatures, name, cfg.self_terms).numpy() for name in cfg.extra_streams
+        _STREAMS[name]: align_stream(signatures, name, cfg.self_terms).numpy()
+        for name in cfg.extra_streams
+        if name in _STREAMS
     }
 
 

@@ -30,6 +30,7 @@ def synthetic_alignments(seed: int = 0, domains: dict[str, str] = DOMAINS) -> di
         arrays[key] = value
     arrays["joint"] = arrays["activation"] * arrays["error"] * arrays["coupling"]
     arrays["stderr_sketch"] = 0.01 + 0.01 * (1 - arrays["joint"])
+    arrays["stderr_sampling"] = 0.03 * (1 - arrays["joint"])
     arrays["separability_gap"] = random.uniform(0.3, 0.7, count)
     arrays["n_tokens"] = np.full(count, 2048)
     return arrays

@@ -68,6 +68,8 @@ def test_ranking_table_holds_the_run_s_numbers(shown):
         i, j = names.index(row["source"]), names.index(row["target"])
         for key in ("joint", "activation", "error", "coupling", "stderr_sketch"):
             assert float(row[key]) == pytest.approx(stored[key][i, j], rel=1e-7)
+        whole = np.hypot(stored["stderr_sketch"][i, j], stored["stderr_sampling"][i, j])
+        assert float(row["stderr"]) == pytest.approx(whole, rel=1e-7)
         assert float(row["gain"]) == pytest.approx(gain[i, j], rel=1e-7)
 
 
@@ -85,12 +87,11 @@ def test_summary_leads_with_ranked_sources_and_ends_with_the_note(shown):
     folder, text = shown
     blocks = text.split("\n\n")
     assert blocks[0].startswith("source_selection: Model tiny-model, data synthetic7")
+    assert blocks[0].endswith("its standard error from the random features and the tokens drawn")
     ranked = blocks[1].splitlines()
     assert len(ranked) == 1 + 3 * len(DOMAINS)
     first = rows(folder / "tables" / "ranking.csv")[0]
-    expected = (
-        rf"de +1 +{first['source']} +{float(first['joint']):.3f} \+- {float(first['stderr_sketch']):.3f} "
-    )
+    expected = rf"de +1 +{first['source']} +{float(first['joint']):.3f} \+- {float(first['stderr']):.3f} "
     assert re.match(expected, ranked[1])
     best = next(row for row in rows(folder / "tables" / "domains.csv") if row["domain"] == "nl")
     assert ranked[4].endswith(f"{best['best_source']} {float(best['best_gain']):+.4f}")
