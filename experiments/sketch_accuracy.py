@@ -32,8 +32,8 @@ class SketchAccuracyConfig:
     """Which sketches are held against the exact alignment."""
 
     num_features: dict[str, list[int]] = option(
-        {"block_hadamard": [4096, 16384, 32768], "hadamard": [4096]},
-        "Numbers of features (m) by projection.",
+        {"block_hadamard": [4096, 16384, 32768], "hadamard": [4096], "rademacher": []},
+        "Numbers of features (m) by projection; rademacher is slow at vocabulary size.",
     )
     signatures: list[str] = option(
         ["float32", "int8", "int4"], "Numbers that signatures are made of.", choices=_SIGNATURES
@@ -46,6 +46,8 @@ class SketchAccuracyConfig:
         Raises:
             UserError: For the first that is wrong.
         """
+        if not any(self.num_features.values()):
+            raise UserError(f"{key}.num_features: there are no features of any projection")
         for name, values in self.num_features.items():
             if name not in _PROJECTIONS:
                 raise UserError(f"{key}.num_features.{name}: must be one of {', '.join(_PROJECTIONS)}")
