@@ -36,7 +36,8 @@ class CostConfig:
     windows: int = option(4, "Windows in the batch of the model's forward pass.", min=1)
     activation_dim: int = option(4096, "Inputs (d) of the large random head.", min=1)
     error_dim: int = option(128256, "Outputs (K) of the large random head.", min=2)
-    tokens: int = option(128, "Tokens in a batch of the large head.", min=2)
+    tokens: int = option(128, "Tokens that projections are timed on.", min=2)
+    head_batches: list[int] = option([32, 128], "Tokens in a batch of the large head.", min=2)
     exact_sizes: list[list[int]] = option(
         [[576, 49152], [768, 100]],
         "Pairs (d, K) at which the exact alignment is timed; the first is the main one.",
@@ -175,21 +176,25 @@ def _overhead(
     batch = windows[: settings.windows]
     with torch.no_grad():
         model = model_overhead(loaded, batch, settings.features, cfg.estimator, clock, settings.repeats)
-        head = head_overhead(
-            settings.activation_dim,
-            settings.error_dim,
-            settings.tokens,
-            settings.num_features,
-            cfg.estimator.projection,
-            clock,
-            settings.repeats,
-        )
+        heads = {
+            str(count): head_overhead(
+                settings.activation_dim,
+                settings.error_dim,
+                count,
+                settings.num_features,
+                cfg.estimator.projection,
+                clock,
+                settings.repeats,
+            )
+            for count in settings.head_batches
+        }
     return {
         "smollm2": model["sketch"],
         "stream": model["stream"],
         "forward_seconds_per_token": model["forward_seconds_per_token"],
         "n_tokens": model["n_tokens"],
-        "llama_head": head,
+        "llama_head": heads[str(settings.head_batches[0])],
+        "llama_head_batches": heads,
     }
 
 

@@ -62,6 +62,7 @@ def test_a_smoke_run_has_every_documented_metric(finished):
         *(found["overhead"]["smollm2"][m] for m in ("64", "256")),
         found["overhead"]["stream"]["64"],
         found["overhead"]["llama_head"],
+        *(found["overhead"]["llama_head_batches"][count] for count in ("8", "16")),
         *(found["speedup"][name] for name in ("dense_rademacher", "full_srht")),
         *(found["speedup"]["update"][name] for name in ("dense_rademacher", "full_srht")),
         *found["speedup"]["exact_gram"].values(),

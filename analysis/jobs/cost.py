@@ -27,7 +27,8 @@ RATIOS: tuple[tuple[str, str, tuple[str, float] | None], ...] = (
     ("overhead.smollm2.16384", "sketch work / forward pass, m = 16,384", ("at most", 0.20)),
     ("overhead.smollm2.32768", "sketch work / forward pass, m = 32,768", None),
     ("overhead.stream.4096", "forward and sketch in one / forward pass, m = 4,096", None),
-    ("overhead.llama_head", "sketch work / product of the large random head, m = 4,096", ("at most", 0.05)),
+    ("overhead.llama_head", "sketch work / product of the large head, m = 4,096", ("at most", 0.05)),
+    ("overhead.llama_head_batches.128", "sketch work / product of the large head, m = 4,096", None),
     ("speedup.dense_rademacher", "dense / block projection, error side", ("at least", 50.0)),
     ("speedup.full_srht", "full transform / block projection, error side", ("at least", 4.0)),
     ("speedup.update.dense_rademacher", "dense / block projection, whole update", None),
@@ -91,7 +92,10 @@ def _ratios(run: RunFolder) -> pd.DataFrame:
         held = look_up(run.metrics, key)
         if held is MISSING:
             continue
-        row: dict[str, Any] = {"ratio": what} | {name: held[name] for name in ("median", "min", "max")}
+        batch = f", batch {held['batch']}" if "batch" in held else ""
+        row: dict[str, Any] = {"ratio": what + batch} | {
+            name: held[name] for name in ("median", "min", "max")
+        }
         row |= {"goal": "", "met": ""}
         if goal is not None:
             word, bound = goal
