@@ -162,7 +162,8 @@ class _SketchConsumer:
             start += count
 
     def save(self, path: Path) -> None:
-        tensors, headers = {}, []
+        tensors: dict[str, torch.Tensor] = {}
+        headers = []
         for number, block in sorted(self._blocks.items()):
             state, header = block.state()
             tensors |= {f"{number:06}.{name}": tensor for name, tensor in state.items()}

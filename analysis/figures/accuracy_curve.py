@@ -18,7 +18,7 @@ def draw(draws: pd.DataFrame, reference: float, caption: str) -> Figure:
     Returns:
         The figure: means, bars from the least to the most draw, and the reference over the root of m.
     """
-    figure = style.new_figure(3.0, caption)
+    figure = style.new_figure(3.3, caption)
     left, right = figure.subplots(1, 2, sharey=True)
     for place, (kind, rows) in enumerate(draws.groupby(["projection", "signature"], sort=False)):
         label = f"{kind[0].replace('_', ' ')}, {kind[1]}"
@@ -49,5 +49,5 @@ def draw(draws: pd.DataFrame, reference: float, caption: str) -> Figure:
     low, high = draws["rmse_joint"].min(), draws["rmse_joint"].max()
     ticks = [tick for tick in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1) if low / 2 < tick < 2 * high]
     left.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    left.legend(loc="upper right")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=4)
     return figure
