@@ -18,7 +18,8 @@ def align_stream(signatures: Sequence[TaskSignature], name: str, self_terms: str
     For "mean_gradient", psi sketches G = E[e a^T] and the result estimates the cosine of mean gradients, in
     [-1, 1] but for the sketch's error. For "unit_joint", psi sketches E[u u^T] of the gradients
     u = (a/|a|) (x) (e/|e|), and the result estimates the joint alignment of tasks in which every sample
-    weighs the same, so that no outlier rules a task. "joint", "activation" and "error" give those of `align`.
+    weighs the same, so that no outlier rules a task. "activation" and "error" give those
+    of `align`, "joint" the cosine that `align` corrects by the marginals.
 
     Args:
         signatures: made under one spec and provenance, at least one.

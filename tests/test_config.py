@@ -68,7 +68,7 @@ def test_experiments_open_with_their_command_and_what_they_make():
         first, second = path.read_text().splitlines()[:2]
         assert first == "# @package _global_"
         assert second.startswith(f"# python run.py experiment={path.stem}")
-        assert yaml.safe_load(path.read_text())["job"] in jobs()
+        assert composed(f"experiment={path.stem}").job in jobs()
 
 
 def test_resolved_config_names_kinds_and_survives_yaml():

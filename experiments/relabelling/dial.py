@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import stats
 
 from experiments.relabelling.label_map import label_map
 from experiments.relabelling.shared_inputs import SharedInputs, union
@@ -90,6 +89,8 @@ def summarised(dials: Mapping[str, Dial], overlaps: Sequence[float]) -> dict[str
         all single curves (one text, one seed) along which ``joint`` rises; for the representation metrics and
         S_a, their extremes.
     """
+    from scipy import stats
+
     summary: dict[str, Any] = {"overlaps": list(overlaps)}
     for kind in SOFTMAXES:
         curves = {name: np.stack([d.alignments[kind][name] for d in dials.values()]) for name in _FACTORS}

@@ -1,11 +1,12 @@
 """Spearman correlation of one target's scores with its gains."""
 
 import numpy as np
-from scipy.stats import rankdata
 
 
 def midranks(values: np.ndarray) -> np.ndarray:
     """Returns the ranks (n,) of values (n,), the mean rank where equal, NaN tied below every number."""
+    from scipy.stats import rankdata
+
     return rankdata(np.where(np.isnan(values), -np.inf, values), method="average")
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from math import factorial
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from experiments.draws import permutations
 from experiments.errors import UserError
@@ -61,6 +60,8 @@ def matrix_correlation(
     Raises:
         UserError: For shapes that differ or fewer than three domains.
     """
+    from scipy.stats import spearmanr
+
     first, second = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     count = len(first)
     if first.shape != (count, count) or second.shape != first.shape or count < 3:

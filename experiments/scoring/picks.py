@@ -6,7 +6,6 @@ pick is random. Gains of candidates must be finite.
 """
 
 import numpy as np
-from scipy.stats import rankdata
 
 
 def preference(scores: np.ndarray, valid: np.ndarray) -> np.ndarray:
@@ -19,6 +18,8 @@ def preference(scores: np.ndarray, valid: np.ndarray) -> np.ndarray:
     Returns:
         Dense ranks from 1, 0 for what is no candidate (..., n), int64.
     """
+    from scipy.stats import rankdata
+
     numbers = np.where(np.isnan(scores), -np.inf, scores)
     return np.where(valid, rankdata(numbers, method="dense", axis=-1), 0).astype(np.int64)
 
@@ -43,6 +44,8 @@ def top_k(scores: np.ndarray, gains: np.ndarray, valid: np.ndarray, k: int) -> n
     Returns:
         Probabilities (...), NaN for a target with fewer than two candidates.
     """
+    from scipy.stats import rankdata
+
     rank = preference(scores, valid)
     lowest_place = valid.shape[-1] - rankdata(rank, method="min", axis=-1)  # of the tied: places are from 0
     above = valid.shape[-1] - rankdata(rank, method="max", axis=-1)

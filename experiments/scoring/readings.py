@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from experiments.scoring.candidates import all_others
 from experiments.scoring.correlation import spearman
@@ -102,6 +101,8 @@ def per_target(scores: Mapping[str, np.ndarray], gain: np.ndarray) -> dict[str, 
 
 def _interval(matrix: np.ndarray, draws: np.ndarray, diagonal: bool) -> list[float]:
     """Returns the 95 % interval of the correlation over draws (R, n, n) of the truth."""
+    from scipy.stats import rankdata
+
     pairs = np.ones(matrix.shape, dtype=bool) if diagonal else all_others(len(matrix))
     a = rankdata(np.where(np.isnan(matrix[pairs]), -np.inf, matrix[pairs]))
     b = rankdata(draws[:, pairs], axis=-1)

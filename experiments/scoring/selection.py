@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from experiments.draws import permutations
 from experiments.errors import UserError
@@ -137,6 +136,8 @@ def _best(top1: np.ndarray, regret: np.ndarray, criterion: str) -> int:
 
 def _ranks(matrix: np.ndarray) -> np.ndarray:
     """Returns the midranks (T, T) of each target's sources, NaN tied lowest, 0 on the diagonal."""
+    from scipy.stats import rankdata
+
     scores = np.where(np.isnan(matrix), -np.inf, np.asarray(matrix, dtype=np.float64))
     np.fill_diagonal(scores, np.inf)  # ranks last, so it moves no other
     ranks = rankdata(scores, method="average", axis=0)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.stats import spearmanr
 
 MEASURES = ("joint", "activation", "error", "coupling")
 HIGH = 0.6  # where cosines count as high
@@ -22,6 +21,8 @@ def sketch_error(sketched: Mapping[str, np.ndarray], exact: Mapping[str, np.ndar
         standard errors are right; ``z_sd_low`` and ``z_sd_high`` are it for exact cosines below 0.6 and from
         0.6 on, NaN where there are none; ``max_error_joint`` is the largest error.
     """
+    from scipy.stats import spearmanr
+
     values = {}
     upper = np.triu_indices(len(exact["joint"]), 1)
     for name in MEASURES:
