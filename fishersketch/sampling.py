@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
+from fishersketch.controlled import STREAMS, controlled_joint
 from fishersketch.errors import FisherSketchError
 from fishersketch.provenance import describe_difference
 from fishersketch.self_terms import SELF_TERMS
@@ -54,8 +55,8 @@ def stderr_sampling(blocks: Sequence[Sequence[FisherSketch]], self_terms: str = 
         raise FisherSketchError(f"self_terms={self_terms!r}: must be one of {', '.join(SELF_TERMS)}")
     _check(blocks)
     tasks = [_task(sketches, number, self_terms) for number, sketches in enumerate(blocks)]
-    whole = torch.stack([units[0] for units, _ in tasks])  # (T, m)
-    variance = torch.stack([_variance(units @ whole.T, share) for units, share in tasks])
+    whole = {name: torch.cat([units[name][:1] for units, _ in tasks]) for name in STREAMS}  # (T, m)
+    variance = torch.stack([_variance(_joint(units, whole), share) for units, share in tasks])
     return (variance + variance.T).sqrt().fill_diagonal_(0.0)
 
 
@@ -78,30 +79,43 @@ def _check(blocks: Sequence[Sequence[FisherSketch]]) -> None:
 
 def _task(
     sketches: Sequence[FisherSketch], number: int, self_terms: str
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns (1 + B, m) unit signatures, of the whole and with each block left out, and (B,) shares.
+) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """Returns each stream's (1 + B, m) signatures over their norms, the whole first, and (B,) shares.
 
     Raises:
         FisherSketchError: Without a block, a half is empty that split self terms need.
     """
     states = [sketch.state()[0] for sketch in sketches]
-    sums = torch.stack([state["sums"][:, 0] for state in states])  # (B, 2, m)
+    sums = torch.stack([state["sums"][:, :3] for state in states])  # (B, 2, 3, m)
     counts = torch.stack([state["counts"] for state in states]).to(torch.float64)  # (B, 2)
     share = counts.sum(1) / counts.sum()
     sums = torch.cat([sums.sum(0)[None], sums.sum(0) - sums])
     counts = torch.cat([counts.sum(0)[None], counts.sum(0) - counts])
-    mean = sums.sum(1) / counts.sum(1)[:, None]  # (1 + B, m)
-    if self_terms == "split":
-        if bool((counts == 0).any()):
-            raise FisherSketchError(
-                f"task {number}: without one of its blocks a half holds no samples: give blocks groups of "
-                "both parities, or ask for self_terms='plain'"
-            )
-        halves = sums / counts[:, :, None]
-        squares = (halves[:, 0] * halves[:, 1]).sum(1)
-    else:
-        squares = mean.square().sum(1)
-    return mean / torch.where(squares > 0, squares, torch.nan).sqrt()[:, None], share
+    mean = sums.sum(1) / counts.sum(1)[:, None, None]  # (1 + B, 3, m)
+    if self_terms == "split" and bool((counts == 0).any()):
+        raise FisherSketchError(
+            f"task {number}: without one of its blocks a half holds no samples: give blocks groups of "
+            "both parities, or ask for self_terms='plain'"
+        )
+    halves = sums / counts[:, :, None, None] if self_terms == "split" else torch.stack([mean, mean], 1)
+    first, second = _streams(halves[:, 0]), _streams(halves[:, 1])
+    units = {}
+    for name, features in _streams(mean).items():
+        squares = (first[name] * second[name]).sum(1)
+        units[name] = features / torch.where(squares > 0, squares, torch.nan).sqrt()[:, None]
+    return units, share
+
+
+def _streams(means: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Returns the (1 + B, m) streams of (1 + B, 3, m) means of joint, activation and error."""
+    joint, activation, error = means.unbind(1)
+    return {"joint": joint, "separable": activation * error, "activation": activation, "error": error}
+
+
+def _joint(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Returns the (1 + B, T) joint alignments of a task's signatures, as `align` has them."""
+    cosine = {name: first[name] @ second[name].T for name in STREAMS}
+    return controlled_joint(first, second, cosine)[0]
 
 
 def _variance(cosines: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
