@@ -36,7 +36,7 @@ def test_faster_products_are_accurate_and_the_setting_is_put_back() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in sorted(Path("conf/transfer").glob("*.yaml")) if path.stem not in ("csv", "full_record")],
+    [p for p in sorted(Path("conf/transfer").glob("*.yaml")) if p.stem not in ("csv", "full_record")],
     ids=lambda path: path.stem,
 )
 def test_yaml_files_say_every_setting_their_mode_uses(path: Path) -> None:
