@@ -57,7 +57,8 @@ def answers(tmp_path_factory) -> dict[str, list | str]:
             [sys.executable, "-c", SCRIPT],
             cwd=ROOT,
             env=os.environ
-            | {"HF_HOME": str(folder / "home"), "HF_ENDPOINT": endpoint, "HF_TOKEN": ""}
+            | {"HF_HOME": str(folder / "home"), "HF_TOKEN": ""}
+            | {"HF_ENDPOINT": endpoint, "HF_HUB_OFFLINE": "0"}
             | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
             input=json.dumps(list(asked.values())),
             capture_output=True,

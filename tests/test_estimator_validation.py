@@ -265,7 +265,8 @@ def test_a_timm_model_of_the_hub_is_read_or_says_what_to_do(tmp_path):
     (tmp_path / "tiny" / "config.json").write_text(json.dumps(config | {"pretrained_cfg": described}))
     environment = os.environ | {"HF_HOME": str(tmp_path / "home"), "HF_TOKEN": ""}
     with serve_hub({"owner/tiny": tmp_path / "tiny"}) as endpoint:
-        found, gated = hub(environment | {"HF_ENDPOINT": endpoint}, "owner/tiny", "owner/gated")
+        served = environment | {"HF_ENDPOINT": endpoint, "HF_HUB_OFFLINE": "0"}
+        found, gated = hub(served, "owner/tiny", "owner/gated")
     assert found == "torch.Size([2, 7]) 7 torch.Size([2, 3, 48, 48]) 2.0"
     assert gated.startswith(
         "UserError: model.repo=owner/gated: gated on the Hugging Face hub; accept its terms"

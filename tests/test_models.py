@@ -142,7 +142,7 @@ def hub_lines(tmp_path_factory) -> dict[str, str]:
     offline = ["owner/tiny", "meta-llama/Llama-3.1-8B"]
     environment = os.environ | {"HF_HOME": str(folder / "home"), "HF_TOKEN": ""}
     with serve_hub({"owner/tiny": tiny}) as endpoint:
-        lines = run_hub(environment | {"HF_ENDPOINT": endpoint}, online)
+        lines = run_hub(environment | {"HF_ENDPOINT": endpoint, "HF_HUB_OFFLINE": "0"}, online)
     lines |= {
         f"offline {repo}": line
         for repo, line in run_hub(environment | {"HF_HUB_OFFLINE": "1"}, offline).items()
