@@ -21,6 +21,8 @@ from experiments.signatures import merged, pass_over
 from experiments.store import Store
 from fishersketch import Alignment, align, align_stream
 
+# Tuning that costs a window more than this, in nats/token, has broken something: the record names the window.
+_BROKEN = 1.0
 _FACTORS = ("joint", "activation", "error", "coupling")
 
 
@@ -149,10 +151,27 @@ def _scored(scores: dict[str, np.ndarray], transfer: TransferMatrix, groups: lis
     metrics["spearman_per_target"] = {
         name: dict(zip(transfer.names, values.tolist(), strict=True)) for name, values in found.items()
     }
+    metrics["broken_windows"] = _broken_windows(transfer)
     metrics["base_perplexity"] = dict(
         zip(transfer.names, np.exp(transfer.base_loss.mean(-1)).tolist(), strict=True)
     )
     return metrics
+
+
+def _broken_windows(transfer: TransferMatrix) -> list[dict[str, Any]]:
+    """Returns the held-out windows that tuning made much worse; they stay in every mean."""
+    worse = transfer.tuned_loss - transfer.base_loss > _BROKEN  # (S, T, T, W)
+    return [
+        {
+            "seed_index": int(seed),
+            "source": transfer.names[source],
+            "target": transfer.names[target],
+            "window": int(window),
+            "base_loss": float(transfer.base_loss[target, window]),
+            "tuned_loss": float(transfer.tuned_loss[seed, source, target, window]),
+        }
+        for seed, source, target, window in np.argwhere(worse)
+    ]
 
 
 def _correlated(

@@ -9,10 +9,10 @@ from tiny_models import loaded, markov_domain
 from analysis.jobs import cross_domain as shown
 from analysis.load import RunFolder
 from experiments.config import Config, EstimatorConfig
-from experiments.cross_domain import CrossDomainConfig, run
+from experiments.cross_domain import CrossDomainConfig, _broken_windows, run
 from experiments.domains.base import DomainSet
 from experiments.errors import UserError
-from experiments.finetune import TransferConfig
+from experiments.finetune import TransferConfig, TransferMatrix
 from experiments.options import build_kind
 from experiments.scoring.mantel import matrix_correlation
 from experiments.scoring.perplexity import perplexity_reductions, resampled_reductions
@@ -248,6 +248,15 @@ def test_what_cannot_be_correlated_is_refused(tmp_path, domains, changed, says):
         pytest.raises(UserError, match=says),
     ):
         run(config(chains(domains), **changed), store)
+
+
+def test_windows_that_tuning_breaks_are_named_and_stay_in_the_mean():
+    base, tuned = losses(seeds=1)
+    tuned[0, 1, 3, 4] = base[3, 4] + 7
+    (broken,) = _broken_windows(TransferMatrix(list("abcde"), base, tuned))
+    assert (broken["source"], broken["target"], broken["window"]) == ("b", "d", 4)
+    assert broken["tuned_loss"] - broken["base_loss"] == pytest.approx(7)
+    assert perplexity_reductions(base, tuned)["absolute"][1, 3] < 0
 
 
 def test_a_subset_of_two_is_refused():

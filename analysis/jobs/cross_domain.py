@@ -69,6 +69,15 @@ def present(run: RunFolder) -> Presentation:
         ),
         Table("ranking", "Ranked sources of every target; gain in nats per token", ranking(pairs)),
     ]
+    broken = run.metric("broken_windows")
+    if broken:
+        tables.append(
+            Table(
+                "broken_windows",
+                "Held-out windows that tuning made worse by over 1 nat/token; they stay in every mean",
+                pd.DataFrame(broken),
+            )
+        )
     comparison = sketch_against_exact(run)
     if len(comparison):
         tables.append(
@@ -116,6 +125,10 @@ def present(run: RunFolder) -> Presentation:
     ]
     said = _choices(run) if run.has_arrays("subsets") else ""
     text = f"{run.job}: {line}\n\n{markdown(first[columns])}\n{said}"
+    if broken:
+        text += (
+            f"\n\nTuning broke {len(broken)} held-out windows (kept in every mean): tables/broken_windows.md."
+        )
     return Presentation(text.rstrip(), tables, figures)
 
 
