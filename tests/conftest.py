@@ -1,8 +1,14 @@
-import pytest
-import torch
+import os
 
-from experiments.models.base import LoadedModel
-from experiments.models.package_gguf import PackageGguf
+# One thread a process: sums in one order on every machine, and no fight for cores. Read when torch is imported.
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
+
+from experiments.models.base import LoadedModel  # noqa: E402
+from experiments.models.package_gguf import PackageGguf  # noqa: E402
 
 
 @pytest.fixture(scope="session")

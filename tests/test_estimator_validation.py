@@ -119,7 +119,7 @@ def test_both_exact_routes_agree_and_are_timed(run):
 
 def test_a_class_map_restores_what_another_order_of_labels_loses(run):
     found = run.metrics["class_map"]
-    assert found["mapped_joint"] == pytest.approx(1, abs=1e-9)
+    assert found["mapped_joint"] == pytest.approx(1, abs=1e-6)
     assert found["worst_change"] < 1e-9
     assert found["unmapped_error"] < 0.9 and found["unmapped_joint"] < 0.9
 
