@@ -1,6 +1,6 @@
 import os
 
-# One thread a process: sums in one order on every machine, and no fight for cores. Read when torch is imported.
+# One thread a process: sums in one order on every machine, no fight for cores. Read when torch is imported.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
