@@ -11,6 +11,7 @@ from experiments.config import Config
 from experiments.domains.base import DomainSet
 from experiments.errors import UserError
 from experiments.exact import as_arrays, exact_alignment
+from experiments.facts import run_facts
 from experiments.finetune import TransferConfig, TransferMatrix, transfer_matrix
 from experiments.options import option, register
 from experiments.scores import score_table, within_groups
@@ -19,7 +20,7 @@ from experiments.scoring.readings import every_subset, per_target, reading
 from experiments.scoring.sketch_error import sketch_error
 from experiments.signatures import merged, pass_over
 from experiments.store import Store
-from fishersketch import Alignment, align, align_stream
+from fishersketch import align, align_stream
 
 # Tuning that costs a window more than this, in nats/token, has broken something: the record names the window.
 _BROKEN = 1.0
@@ -84,7 +85,7 @@ def run(cfg: Config, store: Store) -> None:
         scores[key] = align_stream(signatures, name, cfg.estimator.self_terms).numpy()
     tokens = [sketch.num_tokens for sketch in sketches]
     store.write_arrays("alignments", **labels, n_tokens=tokens, **as_arrays(table))
-    metrics = _facts(cfg, data, table) | {"n_tokens": sum(tokens)}
+    metrics = run_facts(cfg, data, table) | {"left_out_documents": data.left_out} | {"n_tokens": sum(tokens)}
     metrics["n_tokens_per_domain"] = dict(zip(names, tokens, strict=True))
     if cfg.estimator.exact_windows:
         with store.timed("exact"):
@@ -121,21 +122,6 @@ def _places(subset: list[str], names: list[str]) -> list[int]:
         if name not in names:
             raise UserError(f"settings.subset: there is no domain {name!r}; known: {', '.join(names)}")
     return [names.index(name) for name in subset]
-
-
-def _facts(cfg: Config, data: DomainSet, table: Alignment) -> dict[str, Any]:
-    return {
-        "model": cfg.model.name,
-        "data": data.name,
-        "domains": [domain.name for domain in data.domains],
-        "groups": {domain.name: domain.group for domain in data.domains},
-        "sources": {domain.name: domain.source for domain in data.domains},
-        "licences": {domain.name: domain.licence for domain in data.domains},
-        "dropped_spans": data.dropped,
-        "left_out_documents": data.left_out,
-        "seed": cfg.seed,
-        "self_terms": table.self_terms,
-    }
 
 
 def _scored(scores: dict[str, np.ndarray], transfer: TransferMatrix, groups: list[str]) -> dict[str, Any]:

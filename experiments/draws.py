@@ -1,18 +1,13 @@
 """Random draws by a fixed recipe: raw Philox words, so that a seed means the same on every numpy release."""
 
-import hashlib
-
 import numpy as np
+
+from fishersketch.draws import Draws
 
 
 def words(label: str, seed: int, count: int) -> np.ndarray:
-    """Returns (count,) independent uniform uint64 words, a function of the label and the seed alone.
-
-    The SHA-256 of ``label:seed`` keys a Philox-4x64 generator (Salmon et al., SC 2011), whose raw words are
-    fixed by its definition, unlike what numpy's and torch's higher generators make of them.
-    """
-    key = int.from_bytes(hashlib.sha256(f"{label}:{seed}".encode()).digest()[:16], "little")
-    return np.asarray(np.random.Philox(key=key).random_raw(count), dtype=np.uint64)
+    """Returns (count,) independent uniform uint64 words, a function of the label and the seed alone."""
+    return Draws(f"{label}:{seed}").words(count).astype(np.uint64)
 
 
 def indices(label: str, seed: int, shape: tuple[int, ...], below: int) -> np.ndarray:

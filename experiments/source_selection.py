@@ -10,12 +10,13 @@ from experiments.config import Config, EstimatorConfig
 from experiments.domains.base import DomainSet
 from experiments.errors import UserError
 from experiments.exact import as_arrays, exact_alignment
+from experiments.facts import run_facts
 from experiments.gains import Gains, measured_gains
 from experiments.scores import score_sections, selected_score, sibling_mask
 from experiments.scoring.sketch_error import sketch_error
 from experiments.signatures import BLOCK_WINDOWS, Pass, merged, pass_over
 from experiments.store import Store
-from fishersketch import Alignment, TaskSignature, align, align_stream, relabelled_joint, stderr_sampling
+from fishersketch import TaskSignature, align, align_stream, relabelled_joint, stderr_sampling
 
 _SCORED = ("joint", "activation", "error", "coupling")
 # The sketched stream has its own name beside the baseline of the same quantity.
@@ -48,7 +49,7 @@ def run(cfg: Config, store: Store) -> None:
         sketches = [merged(part) for part in found.sketches]
         signatures = [sketch.signature(cfg.estimator.signature) for sketch in sketches]
         table = align(signatures, cfg.estimator.self_terms)
-    metrics = _facts(cfg, data, table)
+    metrics = run_facts(cfg, data, table) | {"siblings": data.siblings}
     metrics["n_tokens"] = sum(sketch.num_tokens for sketch in sketches)
     metrics["n_tokens_per_domain"] = {
         domain.name: sketch.num_tokens for domain, sketch in zip(data.domains, sketches, strict=True)
@@ -151,21 +152,6 @@ def _score(scores: dict[str, np.ndarray], measured: Gains, data: DomainSet) -> d
         offered = {name: matrix for name, matrix in scores.items() if name not in _NOT_CHOSEN}
         metrics["selected_score"] = selected_score(offered, measured.gain)
     return metrics
-
-
-def _facts(cfg: Config, data: DomainSet, table: Alignment) -> dict[str, Any]:
-    return {
-        "model": cfg.model.name,
-        "data": data.name,
-        "domains": [domain.name for domain in data.domains],
-        "groups": {domain.name: domain.group for domain in data.domains},
-        "sources": {domain.name: domain.source for domain in data.domains},
-        "licences": {domain.name: domain.licence for domain in data.domains},
-        "siblings": data.siblings,
-        "dropped_spans": data.dropped,
-        "seed": cfg.seed,
-        "self_terms": table.self_terms,
-    }
 
 
 def _save_signatures(store: Store, names: list[str], signatures: list[TaskSignature]) -> None:

@@ -81,7 +81,7 @@ def align(signatures: Sequence[TaskSignature], self_terms: str = "split") -> Ali
     if not signatures:
         raise FisherSketchError("no signatures given: nothing to align")
     check_comparable(signatures)
-    terms = [self_terms_of(signature, number, self_terms) for number, signature in enumerate(signatures)]
+    terms = [self_terms_of(s, f"signature {number}", self_terms) for number, s in enumerate(signatures)]
     m = signatures[0].spec.num_features
     joint, activation, error = (
         torch.stack([signature.stream(name) for signature in signatures])  # (T, m)
@@ -169,12 +169,12 @@ def check_comparable(signatures: Sequence[TaskSignature]) -> None:
             raise FisherSketchError(f"signatures 0 and {number} cannot be compared: {difference}")
 
 
-def self_terms_of(signature: TaskSignature, number: int, self_terms: str) -> SelfTerms:
+def self_terms_of(signature: TaskSignature, name: str, self_terms: str) -> SelfTerms:
     """Returns the self terms of a signature.
 
     Args:
         signature: whose.
-        number: its number in the list, for the message.
+        name: what to call it in the message.
         self_terms: "split" or "plain".
 
     Returns:
@@ -188,7 +188,7 @@ def self_terms_of(signature: TaskSignature, number: int, self_terms: str) -> Sel
     if self_terms not in signature.self_terms:
         first, second = signature.num_samples
         raise FisherSketchError(
-            f"signature {number} has {first} and {second} samples in its halves: split terms need groups "
+            f"{name} has {first} and {second} samples in its halves: split terms need groups "
             "of both parities; stream more sequences with their group, or ask for self_terms='plain'"
         )
     return signature.self_terms[self_terms]

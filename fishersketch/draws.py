@@ -28,22 +28,23 @@ class Draws:
         digest = hashlib.sha256(label.encode()).digest()
         self._bits = np.random.Philox(key=int.from_bytes(digest[:16], "little"))
 
-    def _words(self, count: int) -> np.ndarray:
+    def words(self, count: int) -> np.ndarray:
+        """Returns the next (count,) raw 64-bit words, independent and uniform."""
         return np.asarray(self._bits.random_raw(count), dtype="<u8")
 
     def signs(self, count: int) -> torch.Tensor:
         """Returns (count,) int8 independent signs, +1 or -1 with equal probability."""
-        words = self._words(-(-count // 64))
+        words = self.words(-(-count // 64))
         bits = np.unpackbits(words.view(np.uint8), bitorder="little")[:count]
         return torch.from_numpy(1 - 2 * bits.astype(np.int8))
 
     def uniform(self, count: int, size: int) -> torch.Tensor:
         """Returns (count,) int64 independent indices below `size`, a power of two: none is favoured."""
         assert size & (size - 1) == 0
-        return torch.from_numpy((self._words(count) & np.uint64(size - 1)).astype(np.int64))
+        return torch.from_numpy((self.words(count) & np.uint64(size - 1)).astype(np.int64))
 
     def distinct(self, count: int, size: int) -> torch.Tensor:
         """Returns (count,) int64 different indices below `size`, at least `count`, in random order."""
         assert count <= size
-        order = np.argsort(self._words(size), kind="stable")
+        order = np.argsort(self.words(size), kind="stable")
         return torch.from_numpy(order[:count].astype(np.int64))

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import torch
 
+from fishersketch.alignment import self_terms_of
 from fishersketch.controlled import STREAMS, controlled_influence
 from fishersketch.errors import FisherSketchError
 from fishersketch.provenance import describe_difference
-from fishersketch.self_terms import SELF_TERMS, SelfTerms
 from fishersketch.signature import TaskSignature
 
 
@@ -66,8 +66,8 @@ def align_to(
         difference = difference_of(target, source)
         if difference:
             raise FisherSketchError(f"source {number} cannot be compared with the target: {difference}")
-    mine = _terms(target, "the target", self_terms)
-    theirs = [_terms(source, f"source {number}", self_terms) for number, source in enumerate(sources)]
+    mine = self_terms_of(target, "the target", self_terms)
+    theirs = [self_terms_of(source, f"source {number}", self_terms) for number, source in enumerate(sources)]
     m = target.spec.num_features
     streams = {
         name: torch.stack([source.stream(name) for source in sources])  # (S, m)
@@ -107,7 +107,7 @@ def stderr_of_difference(
         self_terms: "split" or "plain".
     """
     terms = [
-        _terms(signature, name, self_terms)
+        self_terms_of(signature, name, self_terms)
         for signature, name in ((target, "the target"), (first, "the first"), (second, "the second"))
     ]
     units = [
@@ -147,15 +147,3 @@ def _standard_error(influence: torch.Tensor) -> torch.Tensor:
 def _root(squares: Sequence[float]) -> torch.Tensor:
     values = torch.as_tensor(squares, dtype=torch.float64)
     return torch.where(values > 0, values, torch.nan).sqrt()
-
-
-def _terms(signature: TaskSignature, name: str, self_terms: str) -> SelfTerms:
-    if self_terms not in SELF_TERMS:
-        raise FisherSketchError(f"self_terms={self_terms!r}: must be one of {', '.join(SELF_TERMS)}")
-    if self_terms not in signature.self_terms:
-        first, second = signature.num_samples
-        raise FisherSketchError(
-            f"{name} has {first} and {second} samples in its halves: split terms need groups of both "
-            "parities; stream more sequences with their group, or ask for self_terms='plain'"
-        )
-    return signature.self_terms[self_terms]

@@ -51,7 +51,7 @@ def align_stream(signatures: Sequence[TaskSignature], name: str, self_terms: str
     means = torch.stack([signature.stream(name) for signature in signatures])  # (T, m)
     own = []
     for number, signature in enumerate(signatures):
-        terms = self_terms_of(signature, number, self_terms)
+        terms = self_terms_of(signature, f"signature {number}", self_terms)
         extra = name in spec.extra_streams
         own.append(signature.extra_self_terms[self_terms][name] if extra else getattr(terms, name))
     return cosines(means @ means.T / spec.num_features, own)

@@ -1,9 +1,7 @@
 """Ways to fine-tune, on tiny random language models of several families and the real small one."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,24 +20,7 @@ from experiments.finetuning.train import Schedule, train
 from experiments.models.base import LoadedModel
 from experiments.store import Store
 from tests.tiny_models import CPU, loaded, markov_domain, tiny
-
-MODES = {"full": 3e-3, "lora": 1e-2, "head": 1e-2}
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setenv("FISHERSKETCH_CACHE", str(tmp_path / "cache"))
-    with Store(tmp_path / "run", {"job": "test"}, "pytest") as opened:
-        yield opened
-
-
-@pytest.fixture
-def domains() -> list[Domain]:
-    return [markov_domain(name, seed) for seed, name in enumerate("abc")]
-
-
-def config(mode: str, **changes: Any) -> TransferConfig:
-    return TransferConfig(mode=mode, learning_rate=MODES.get(mode, 0.0), batch_windows=3, **changes)
+from tests.tiny_transfer import MODES, config
 
 
 @pytest.mark.parametrize("family", ["llama", "untied", "gemma2", "granite", "gpt2"])

@@ -5,10 +5,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,30 +14,13 @@ import torch
 
 from experiments.domains.base import Domain
 from experiments.errors import UserError
-from experiments.finetune import TransferConfig, transfer_matrix
+from experiments.finetune import transfer_matrix
 from experiments.finetuning.rows import RowFolder, Rows
 from experiments.models.base import LoadedModel
 from experiments.store import Store
-from tests.tiny_models import loaded, markov_domain
+from tests.tiny_models import loaded
 from tests.tiny_models import main as small_job
-
-MODES = {"full": 3e-3, "lora": 1e-2, "head": 1e-2}
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setenv("FISHERSKETCH_CACHE", str(tmp_path / "cache"))
-    with Store(tmp_path / "run", {"job": "test"}, "pytest") as opened:
-        yield opened
-
-
-@pytest.fixture
-def domains() -> list[Domain]:
-    return [markov_domain(name, seed) for seed, name in enumerate("abc")]
-
-
-def config(mode: str, **changes: Any) -> TransferConfig:
-    return TransferConfig(mode=mode, learning_rate=MODES.get(mode, 0.0), batch_windows=3, **changes)
+from tests.tiny_transfer import MODES, config
 
 
 def unused(model: LoadedModel) -> LoadedModel:

@@ -8,29 +8,11 @@ import pytest
 import scipy.stats
 
 from experiments import scores
-from experiments.draws import permutations, uniforms
+from experiments.draws import permutations
 from experiments.errors import UserError
+from tests.score_matrices import GAIN, random_matrix
 
 NAN = float("nan")
-#                source 0   1    2    3   -> columns are targets
-GAIN = np.array([
-    [9.0, 0.5, 0.1, 0.3],
-    [0.4, 9.0, 0.2, 0.1],
-    [0.1, 0.2, 9.0, 0.6],
-    [0.2, 0.3, -0.1, 9.0],
-])  # best sources: 1, 0, 1, 2
-
-#                source 0   1    2    3   -> columns are targets
-GAIN = np.array([
-    [9.0, 0.5, 0.1, 0.3],
-    [0.4, 9.0, 0.2, 0.1],
-    [0.1, 0.2, 9.0, 0.6],
-    [0.2, 0.3, -0.1, 9.0],
-])  # best sources: 1, 0, 1, 2
-
-
-def random_matrix(count: int, label: str) -> np.ndarray:
-    return uniforms(label, 0, (count, count))
 
 
 def test_hand_computed_values() -> None:
