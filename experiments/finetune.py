@@ -5,7 +5,6 @@ nats per token. A row (one source, one seed) is kept once it is there: a run tha
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,10 @@ import numpy as np
 
 from experiments.domains.base import Domain
 from experiments.errors import UserError
-from experiments.finetuning.base import Tunable
 from experiments.finetuning.fill import Fill, Row
-from experiments.finetuning.full import full
-from experiments.finetuning.head import head
-from experiments.finetuning.lora import lora
+from experiments.finetuning.opening import opened
 from experiments.finetuning.rows import Losses, Rows
 from experiments.finetuning.train import Schedule
-from experiments.matmul import fast_float32
 from experiments.models.base import LoadedModel
 from experiments.options import option, register
 from experiments.progress import progress
@@ -43,6 +38,12 @@ class TransferConfig:
     batch_windows: int = option(4, "Windows a step.", min=1)
     epochs: int = option(1, "Passes over the fine-tuning windows.", min=1)
     seeds: list[int] = option([0], "Fine-tuning seeds: order of the windows, and the adapters' start.", min=0)
+    precision: str = option(
+        "float32",
+        "Precision of matrix products, in training and in scoring (torch.autocast); what is trained and its "
+        "losses stay in float32.",
+        choices=("float32", "bfloat16"),
+    )
     lora_rank: int = option(8, "Rank of the adapters, for mode=lora.", min=1)
     lora_alpha: int = option(16, "Scale of the adapters times their rank, for mode=lora.", min=0)
     train_windows: int | None = option(
@@ -63,7 +64,7 @@ class TransferConfig:
 
     def settings(self) -> dict[str, Any]:
         """Returns what a row depends on besides model, source and seed."""
-        names = ["mode", "learning_rate", "weight_decay", "batch_windows", "epochs"]
+        names = ["mode", "learning_rate", "weight_decay", "batch_windows", "epochs", "precision"]
         names += ["lora_rank", "lora_alpha"] if self.mode == "lora" else []
         return {name: getattr(self, name) for name in names}
 
@@ -145,7 +146,8 @@ def _shortened(domain: Domain, windows: int) -> Domain:
 def _base_row(cfg: TransferConfig, loaded: LoadedModel) -> Row:
     # Losses through a float32 copy of the head differ from the model's own when that is in half precision.
     path = "head" if cfg.mode == "head" else "model"
-    return Row(None, 0, {"model": loaded.fingerprint, "transfer": {"mode": "none", "path": path}})
+    transfer = {"mode": "none", "path": path, "precision": cfg.precision}
+    return Row(None, 0, {"model": loaded.fingerprint, "transfer": transfer})
 
 
 def _tuned_row(cfg: TransferConfig, loaded: LoadedModel, source: Domain, seed: int) -> Row:
@@ -162,7 +164,7 @@ def _filled(
     cfg: TransferConfig, loaded: LoadedModel, domains: Sequence[Domain], rows: Rows, pending: Sequence[Row]
 ) -> dict[Row, Losses]:
     schedule = Schedule(cfg.learning_rate, cfg.weight_decay, cfg.batch_windows, cfg.epochs)
-    with fast_float32(loaded.device), _tunable(cfg, loaded) as tunable:
+    with opened(cfg, loaded) as tunable:
         fill = Fill(tunable, loaded, domains, rows, schedule)
         made = dict(progress(fill.run(pending), f"transfer ({cfg.mode})", total=len(pending)))
     if fill.failures:
@@ -171,14 +173,6 @@ def _filled(
             f"fine-tuning diverged on {'; '.join(fill.failures)}; lower the rate, or leave them out"
         )
     return made
-
-
-def _tunable(cfg: TransferConfig, loaded: LoadedModel) -> AbstractContextManager[Tunable]:
-    if cfg.mode == "lora":
-        return lora(loaded.model, loaded.device, cfg.lora_rank, cfg.lora_alpha)
-    if cfg.mode == "head":
-        return head(loaded.model, loaded.device)
-    return full(loaded.model, loaded.name)
 
 
 def _stacked(losses: Losses, held_out: Sequence[str]) -> np.ndarray:

@@ -204,3 +204,12 @@ def test_lora_adapters_start_from_their_own_draws() -> None:
         down, up = started[0][:2]
         assert down.abs().max() <= 1 / np.sqrt(down.shape[1]) and down.std() > 0.5 / np.sqrt(down.shape[1])
         assert not up.any()
+
+
+@pytest.mark.parametrize("mode", ["full", "lora", "head"])
+def test_bfloat16_products_give_other_rows_that_are_nearly_the_same(mode: str, store: Store) -> None:
+    domains = [markov_domain("a", 0), markov_domain("b", 1)]
+    precise = transfer_matrix(config(mode), loaded("llama"), domains, store)
+    rounded = transfer_matrix(config(mode, precision="bfloat16"), loaded("llama"), domains, store)
+    change = rounded.gain - precise.gain
+    assert 0 < np.abs(change).max() < 0.1 * np.abs(precise.gain).max()

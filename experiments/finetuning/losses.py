@@ -5,15 +5,12 @@ from collections.abc import Callable
 import torch
 from torch.nn.functional import cross_entropy
 
-LOGIT_BYTES = {"cpu": 1 << 26, "cuda": 1 << 30}
+LOGIT_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
 Logits = Callable[[torch.Tensor], torch.Tensor]
 
 
 def windows_at_once(window_tokens: int, vocabulary_size: int, device: torch.device) -> int:
-    """Returns how many windows' float32 logits fit in 64 MiB on a CPU or 1 GiB on a GPU, one at least.
-
-    Larger blocks are no faster on a CPU: past its caches, the pages of the logits cost more than the softmax.
-    """
+    """Returns how many windows' float32 logits fit in 256 MiB on a CPU or 1 GiB on a GPU, one at least."""
     return max(1, LOGIT_BYTES[device.type] // (4 * window_tokens * vocabulary_size))
 
 

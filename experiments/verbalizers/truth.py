@@ -1,7 +1,6 @@
 """What fine-tuning on one verbalizer does to the loss of every other, on the same prompts."""
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -9,11 +8,8 @@ import torch
 
 from experiments.errors import UserError
 from experiments.finetuning.base import Tunable
-from experiments.finetuning.full import full
-from experiments.finetuning.head import head
-from experiments.finetuning.lora import lora
+from experiments.finetuning.opening import opened
 from experiments.finetuning.train import Diverged, Schedule, train
-from experiments.matmul import fast_float32
 from experiments.models.base import LoadedModel
 from experiments.progress import progress_bar
 from experiments.verbalizers.prompts import Prompts
@@ -67,8 +63,8 @@ def answer_gains(
     tuned = np.empty((len(cfg.seeds), len(tasks), count, 2, count))
     total = len(cfg.seeds) * len(tasks) * count
     bar = progress_bar(f"answers ({cfg.mode})", total)
-    with fast_float32(loaded.device), _tunable(cfg, loaded) as opened, bar as done:
-        tunable = LastToken(opened)
+    with opened(cfg, loaded) as whole, bar as done:
+        tunable = LastToken(whole)
         for q, task in enumerate(tasks):
             tunable.reset("", 0)
             inputs, held_out = (tunable.encode(_padded(part)) for part in (task.train, task.held_out))
@@ -120,11 +116,3 @@ def _losses(
 def _padded(prompts: torch.Tensor) -> torch.Tensor:
     # What is trained predicts a window's last column from those before it; its content is not looked at.
     return torch.nn.functional.pad(prompts, (0, 1))
-
-
-def _tunable(cfg: Any, loaded: LoadedModel) -> AbstractContextManager[Tunable]:
-    if cfg.mode == "head":
-        return head(loaded.model, loaded.device)
-    if cfg.mode == "lora":
-        return lora(loaded.model, loaded.device, cfg.lora_rank, cfg.lora_alpha)
-    return full(loaded.model, loaded.name)
