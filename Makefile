@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check lint types test test-slow results-source-selection record-source-selection
+.PHONY: check lint types test test-slow paper results-source-selection record-source-selection
 
 check: lint types
 
@@ -16,6 +16,11 @@ test:
 
 test-slow:
 	$(PYTHON) -m pytest -m slow
+
+# Every experiment of the paper that has no record yet, as conf/paper.yaml lists them, then the report of all.
+paper:
+	@$(PYTHON) -m experiments.paper $(PROFILE)
+	@$(PYTHON) -m analysis report results runs/paper/$(PROFILE)
 
 # Tables and figures of the committed record; the record itself first, where its run is missing.
 results-source-selection: results/source_selection/metrics.json

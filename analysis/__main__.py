@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     keep.add_argument("run", help="a finished run folder")
     keep.add_argument("folder", help="folder of the record, such as results/source_selection")
     whole = commands.add_parser("report", help="gather runs beside the paper's claims into a page and files")
-    whole.add_argument("records", nargs="?", help="a run store or records; default: runs, or else results")
+    whole.add_argument("records", nargs="*", help="run stores or records; default: runs, or else results")
     whole.add_argument("--out", default="report", help="folder for the report (default: report)")
     given = parser.parse_args(arguments)
     try:
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif given.command == "record":
             print(record(given.run, given.folder))
         else:
-            print(report(given.records or _default_records(), given.out))
+            print(report(given.records or [_default_records()], given.out))
     except AnalysisError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -27,6 +28,7 @@ from experiments.options import (
     unknown,
 )
 
+CONF = Path(__file__).resolve().parent.parent / "conf"
 _KINDS = ("model", "domains", "transfer")
 BASELINES = (
     "token_frequency",
@@ -136,10 +138,9 @@ def discover() -> None:
     """
     import_registered()
     ConfigStore.instance().store(name="schema", node=Config)
-    conf = Path(__file__).resolve().parent.parent / "conf"
     OmegaConf.register_new_resolver("folder", _folder)
     # Hydra reads a dollar sign in its help template as a placeholder.
-    OmegaConf.register_new_resolver("help_text", lambda: help_text(conf, Config).replace("$", "$$"))
+    OmegaConf.register_new_resolver("help_text", lambda: help_text(CONF, Config).replace("$", "$$"))
 
 
 def _folder(key: str, path: str) -> str:
@@ -203,6 +204,21 @@ def resolved(raw: DictConfig) -> dict[str, Any]:
             if cls is OmegaConf.get_type(raw, group):
                 plain[group] = {"kind": kind} | content
     return plain
+
+
+def compose_run(overrides: list[str]) -> tuple[dict[str, Any], Config]:
+    """Composes the config of a run without running it.
+
+    Args:
+        overrides: As on the command line.
+
+    Returns:
+        The resolved config as plain values, and as dataclasses.
+    """
+    discover()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        raw = compose("config", overrides)
+    return resolved(raw), load(raw)
 
 
 def _refuse_additions(node: DictConfig, key: str) -> None:

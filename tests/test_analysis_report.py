@@ -41,7 +41,7 @@ def made(tmp_path_factory):
     synthetic_run(runs / "smoke", smoke=True, model="smoke-model")
     synthetic_run(runs / "failed", status="failed", error="CostError: out of\nmemory", job="cost")
     synthetic_run(runs / "v", job="verbalizer_shift", metrics={"top1": {"error": 0.5, "joint": None}})
-    text = report(runs, root / "report")
+    text = report([runs], root / "report")
     return runs, root / "report", text
 
 
@@ -170,7 +170,7 @@ def test_latex_tables_balance_and_escape(made):
 
 def test_the_same_store_gives_the_same_bytes(made, tmp_path):
     runs, folder, _ = made
-    report(runs, tmp_path / "again")
+    report([runs], tmp_path / "again")
     for file in [
         *folder.rglob("*.csv"),
         *folder.rglob("*.md"),
@@ -183,19 +183,19 @@ def test_the_same_store_gives_the_same_bytes(made, tmp_path):
 def test_a_result_without_its_arrays_is_a_gap(tmp_path):
     folder = synthetic_run(tmp_path / "runs" / "a")
     shutil.rmtree(folder / "arrays")
-    report(tmp_path / "runs", tmp_path / "report")
+    report([tmp_path / "runs"], tmp_path / "report")
     gaps = [row["gap"] for row in rows(tmp_path / "report" / "tables" / "gaps.csv")]
     assert any(gap.endswith("the run holds no arrays/alignments.npz") for gap in gaps)
 
 
 def test_what_is_no_store_or_no_report_folder_is_refused(tmp_path, capsys, monkeypatch):
     with pytest.raises(AnalysisError, match="holds no run folder"):
-        report(tmp_path, tmp_path / "report")
+        report([tmp_path], tmp_path / "report")
     synthetic_run(tmp_path / "runs" / "a", transfer=False)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
     with pytest.raises(AnalysisError, match="mine: holds something that is no report"):
-        report(tmp_path / "runs", tmp_path / "mine")
+        report([tmp_path / "runs"], tmp_path / "mine")
     monkeypatch.chdir(tmp_path / "mine")
     assert main(["report"]) == 1
     assert capsys.readouterr().err == "error: report: no folder runs or results here; name the records\n"

@@ -15,13 +15,13 @@ class Records:
     """The runs of a store.
 
     Attributes:
-        root: the store.
+        roots: the stores.
         runs: all runs, whatever became of them.
         chosen: the runs that results come from: for each job, model and data the finished run that ended
             last, smoke runs never among them.
     """
 
-    root: Path
+    roots: list[Path]
     runs: list[RunFolder]
     chosen: list[RunFolder]
 
@@ -32,10 +32,17 @@ class Records:
             run: one of `runs`.
 
         Returns:
-            Its folder, relative to the store.
+            Its folder, relative to the store where there is one store.
         """
-        path = run.path.relative_to(self.root).as_posix()
+        if len(self.roots) > 1:
+            return run.path.as_posix()
+        path = run.path.relative_to(self.roots[0]).as_posix()
         return path if path != "." else run.path.resolve().name
+
+    @property
+    def where(self) -> str:
+        """The stores in words."""
+        return _listed(self.roots)
 
     def of(self, job: str, data: str | None = None) -> list[RunFolder]:
         """The chosen runs of a job.
@@ -134,28 +141,32 @@ def kind(run: RunFolder) -> tuple[str, str, str]:
     return run.job, model_of(run), data_of(run)
 
 
-def gather(root: str | Path) -> Records:
-    """Read a store.
+def gather(*stores: str | Path) -> Records:
+    """Read stores.
 
     Args:
-        root: folder of runs, or of records of them.
+        *stores: folders of runs, or of records of them.
 
     Returns:
         Its runs and those that results come from.
 
     Raises:
-        AnalysisError: no such folder, or no run in it.
+        AnalysisError: no such folder, or no run in any.
     """
-    root = Path(root)
-    runs = find_runs(root)
+    roots = [Path(store) for store in stores]
+    runs = [run for root in roots for run in find_runs(root)]
     if not runs:
-        raise AnalysisError(f"{root}: holds no run folder (no manifest.json)")
+        raise AnalysisError(f"{_listed(roots)}: holds no run folder (no manifest.json)")
     last: dict[tuple[str, str, str], RunFolder] = {}
     for run in filter(usable, runs):
         held = last.get(kind(run))
         if held is None or _ended(run) >= _ended(held):
             last[kind(run)] = run
-    return Records(root, runs, sorted(last.values(), key=kind))
+    return Records(roots, runs, sorted(last.values(), key=kind))
+
+
+def _listed(roots: list[Path]) -> str:
+    return " and ".join(map(str, roots))
 
 
 def _is_on(run: RunFolder, data: str | None) -> bool:

@@ -1,6 +1,7 @@
 """Write a report: one page, one Markdown file, and every table and figure as files."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from analysis import tables
@@ -19,11 +20,11 @@ LEAD = (
 MARKER = "report.html"
 
 
-def report(records: str | Path, out: str | Path) -> str:
+def report(stores: Sequence[str | Path], out: str | Path) -> str:
     """Gather runs and lay them out.
 
     Args:
-        records: a run store, or a folder of records of runs.
+        stores: run stores, or folders of records of runs.
         out: folder for the report; a former report in it is replaced.
 
     Returns:
@@ -33,7 +34,7 @@ def report(records: str | Path, out: str | Path) -> str:
         AnalysisError: no runs, or `out` holds something that is no report.
     """
     out = Path(out)
-    held = gather(records)
+    held = gather(*stores)
     content = compose(held)
     pictures = {figure.name: draw(figure) for section in content.sections for figure in section.figures}
     text = page(content, pictures, TITLE, LEAD)
@@ -49,7 +50,7 @@ def report(records: str | Path, out: str | Path) -> str:
     (out / "report.html").write_text(text, encoding="utf-8", newline="\n")
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in content.tally.items())
     return (
-        f"{len(held.runs)} runs in {held.root}, {len(held.chosen)} shown as results.\n"
+        f"{len(held.runs)} runs in {held.where}, {len(held.chosen)} shown as results.\n"
         f"Claims: {verdicts}.\nPage: {out / 'report.html'}"
     )
 

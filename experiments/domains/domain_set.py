@@ -84,6 +84,18 @@ class DomainSetConfig:
             name: build_kind("domain", entry, f"{key}.entries.{name}") for name, entry in self.entries.items()
         }
 
+    def require(self, key: str) -> None:
+        """Asks whether the chosen domains can be had, as far as that can be told without reading them.
+
+        Args:
+            key: Dotted key of this config, for errors.
+
+        Raises:
+            UserError: One is out of reach; says what to do.
+        """
+        for name, source in self.chosen(key).items():
+            source.require(f"{key}.entries.{name}")
+
     def build(self, tokenizer: Any, key: str = "domains") -> DomainSet:
         """Reads, splits and encodes the chosen domains.
 

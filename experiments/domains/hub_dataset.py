@@ -40,6 +40,23 @@ class HubDataset(Source):
         if self.value is not None and self.split_by is None:
             raise UserError(f"{key}.value={self.value}: needs split_by, the field that holds it")
 
+    def require(self, key: str) -> None:
+        """Asks whether the data set can be had, and reads nothing.
+
+        Args:
+            key: Dotted key of the entry, for errors.
+
+        Raises:
+            UserError: It is out of reach; says what to do.
+        """
+        require(
+            self.repo,
+            self.revision,
+            "dataset",
+            f"{key}.repo",
+            "export it to a .jsonl file elsewhere and use kind local_text",
+        )
+
     def describe(self) -> str:
         """Returns the repository, the revision and the part of it."""
         part = "" if self.value is None else f", {self.split_by} {self.value}"
@@ -77,13 +94,7 @@ class HubDataset(Source):
         }
 
     def _rows(self, key: str) -> Iterator[dict[str, Any]]:
-        require(
-            self.repo,
-            self.revision,
-            "dataset",
-            f"{key}.repo",
-            "export it to a .jsonl file elsewhere and use kind local_text",
-        )
+        self.require(key)
         from datasets import load_dataset
 
         try:

@@ -29,19 +29,33 @@ class HubCausalLM:
     dtype: str = option("bfloat16", "Number format of the weights.", choices=DTYPES)
     device_map: str | None = option("auto", "How transformers spreads it over GPUs; null for one device.")
 
+    def require(self, key: str) -> bool:
+        """Asks whether the weights can be had, and loads nothing.
+
+        Args:
+            key: Dotted key of this config, for errors.
+
+        Returns:
+            True from the hub, False from its local cache alone.
+
+        Raises:
+            UserError: They are out of reach; says what to do.
+        """
+        return require(
+            self.repo,
+            self.revision,
+            "model",
+            f"{key}.repo",
+            "use model=smollm2_135m, which comes from the package index, or a local folder (model.path)",
+        )
+
     def build(self, device: torch.device) -> LoadedModel:
         """Returns the model and its tokenizer, downloaded on first use.
 
         Raises:
             UserError: The weights are out of reach; says what to do.
         """
-        online = require(
-            self.repo,
-            self.revision,
-            "model",
-            "model.repo",
-            "use model=smollm2_135m, which comes from the package index, or a local folder (model.path)",
-        )
+        online = self.require("model")
         if not online:
             log.info("the hub is out of reach: %s is read from its local cache", self.repo)
         # Spreading is for GPUs: on a CPU there is one place to be.

@@ -25,19 +25,33 @@ class TimmClassifier:
     repo: str = option(MISSING, "Owner and name on the hub, of a timm model.")
     revision: str = option(MISSING, "Commit of the repository.")
 
+    def require(self, key: str) -> bool:
+        """Asks whether the weights can be had, and loads nothing.
+
+        Args:
+            key: Dotted key of this config, for errors.
+
+        Returns:
+            True from the hub, False from its local cache alone.
+
+        Raises:
+            UserError: They are out of reach; says what to do.
+        """
+        return require(
+            self.repo,
+            self.revision,
+            "model",
+            f"{key}.repo",
+            "use model=glyph_vit, a small ViT that is trained here",
+        )
+
     def build(self, device: torch.device) -> LoadedImageModel:
         """Returns the classifier, downloaded on first use.
 
         Raises:
             UserError: The weights are out of reach, or are no timm model; says what to do.
         """
-        online = require(
-            self.repo,
-            self.revision,
-            "model",
-            "model.repo",
-            "use model=glyph_vit, a small ViT that is trained here",
-        )
+        online = self.require("model")
         if not online:
             log.info("the hub is out of reach: %s is read from its local cache", self.repo)
         import timm
