@@ -77,16 +77,6 @@ class Source(ABC):
     def describe(self) -> str:
         """Returns where the text comes from, in a few words."""
 
-    def require(self, key: str) -> None:
-        """Asks whether the text can be had, where that can be told without reading it.
-
-        Args:
-            key: Dotted key of the entry, for errors.
-
-        Raises:
-            UserError: It is out of reach; says what to do.
-        """
-
     def expand(self, name: str, key: str, characters: int) -> dict[str, "Source"]:
         """Returns the domains that the entry stands for, by name: itself, unless a kind holds many.
 

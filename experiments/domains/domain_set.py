@@ -94,7 +94,8 @@ class DomainSetConfig:
             UserError: One is out of reach; says what to do.
         """
         for name, source in self.chosen(key).items():
-            source.require(f"{key}.entries.{name}")
+            if hasattr(source, "require"):
+                source.require(f"{key}.entries.{name}")
 
     def build(self, tokenizer: Any, key: str = "domains") -> DomainSet:
         """Reads, splits and encodes the chosen domains.
