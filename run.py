@@ -7,7 +7,6 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from experiments.allocator import keep_freed_memory
 from experiments.command_line import command, guarded, one_job
 from experiments.config import discover, load, resolved
 from experiments.devices import pick_device
@@ -35,7 +34,6 @@ def main(raw: DictConfig) -> None:
 
 
 if __name__ == "__main__":
-    keep_freed_memory()
     with guarded():
         discover()
         main()
