@@ -31,9 +31,7 @@ results/source_selection/metrics.json:
 
 # Makes the record: hours of fine-tuning from nothing, minutes where results/source_selection/rows holds all rows.
 # Each row is kept as soon as it is there, so that the same command goes on from an interrupted run.
-# Huge pages halve the time on Linux: glibc maps large logits anew each time, and the kernel clears every page.
 record-source-selection: RUN := runs/records/source_selection-$(shell date +%Y%m%d-%H%M%S)
-record-source-selection: export GLIBC_TUNABLES = glibc.malloc.hugetlb=1
 record-source-selection:
 	$(PYTHON) run.py experiment=source_selection hydra.run.dir=$(RUN)
 	$(PYTHON) -m analysis record $(RUN) results/source_selection

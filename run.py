@@ -1,5 +1,10 @@
 """Runs one experiment: ``python run.py experiment=NAME``; ``--help`` lists what can be chosen and set."""
 
+from experiments.huge_pages import ask_for_huge_pages
+
+if __name__ == "__main__":
+    ask_for_huge_pages()
+
 from pathlib import Path
 
 import hydra

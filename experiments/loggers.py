@@ -75,7 +75,8 @@ class LoggerConfig:
                 run.log(numbers(json.loads((folder / "metrics.json").read_text(encoding="utf-8"))))
                 for path in sorted(folder.glob("tables/*.csv")):
                     header, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
-                    run.log({f"tables/{path.stem}": wandb.Table(columns=list(header), data=rows)})
+                    table = wandb.Table(columns=list(header), data=list(rows))
+                    run.log({f"tables/{path.stem}": table})
                 for path in sorted(folder.glob("figures/*.png")):
                     run.log({f"figures/{path.stem}": wandb.Image(str(path))})
         except wandb.Error as error:
