@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from composed import composed
+from hub_server import serve_hub
 from saved_models import save_tiny_llama, word_tokenizer
 from tiny_models import loaded, markov_domain
 
@@ -197,35 +199,53 @@ def test_the_job_needs_gains(tmp_path):
             run(cfg, store)
 
 
-def test_the_job_runs_whole_on_a_tiny_model(tmp_path):
-    save_tiny_llama(tmp_path / "model")
-    entries = ""
-    for number, name in enumerate(("low", "high")):
-        words = " ".join(f"w{100 * number + (7 * n * n + n) % 61}" for n in range(900))
-        (tmp_path / f"{name}.txt").write_text(words)
-        entries += f"  {name}: {{kind: local_text, group: g, licence: none, path: {tmp_path}/{name}.txt}}\n"
-    bodies = {
-        "model/tiny": f"defaults: [/schema/model/local_causal_lm@_here_, _self_]\npath: {tmp_path}/model\n",
-        "domains/words": "defaults: [/schema/domains/set@_here_, _self_]\nname: words\nwindow_tokens: 8\n"
-        "train_windows: 6\nsketch_windows: 6\nheld_out_windows: 4\npiece_characters: 64\nentries:\n"
-        f"{entries}",
-        "experiment/tiny_shift": "# @package _global_\ndefaults:\n"
-        "  - /schema/settings/verbalizer_shift@settings\n  - override /model: tiny\n"
-        "  - override /domains: words\n  - override /transfer: head\n  - _self_\njob: verbalizer_shift\n"
-        "settings:\n  svcca_components: 3\n  tasks: {height: {classes: [low, high], before: w1, after: w2}}\n"
-        "  verbalizers: {a: [w3, w4], b: [w5, w6], c: [w7, w8]}\n",
-    }
-    for name, body in bodies.items():
-        path = tmp_path / "conf" / f"{name}.yaml"
+TINY_MODEL = "defaults: [/schema/model/local_causal_lm@_here_, _self_]\npath: {folder}/model\n"
+TINY_SHIFT = (
+    "# @package _global_\ndefaults:\n"
+    "  - /schema/settings/verbalizer_shift@settings\n  - override /model: tiny\n"
+    "  - override /domains: {domains}\n  - override /transfer: head\n  - _self_\njob: verbalizer_shift\n"
+    "settings:\n  svcca_components: 3\n"
+    "  tasks: {{task: {{classes: [{classes}], before: w1, after: w2}}}}\n"
+    "  verbalizers: {{a: [w3, w4], b: [w5, w6], c: [w7, w8]}}\n"
+)
+SHORT = [
+    "window_tokens=8",
+    "train_windows=6",
+    "sketch_windows=6",
+    "held_out_windows=4",
+    "piece_characters=64",
+]
+
+
+def words(number: int) -> str:
+    return " ".join(f"w{100 * number + (7 * n * n + n) % 61}" for n in range(900))
+
+
+def run_tiny(folder: Path, bodies: dict[str, str], **environment: str) -> tuple[Path, dict]:
+    """Runs the job on a tiny model; gives its run folder and its metrics."""
+    save_tiny_llama(folder / "model")
+    for name, body in ({"model/tiny": TINY_MODEL.format(folder=folder)} | bodies).items():
+        path = folder / "conf" / f"{name}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(body)
-    line = [sys.executable, "run.py", "--config-dir", str(tmp_path / "conf"), "experiment=tiny_shift"]
-    line += ["smoke=true", "transfer.seeds=[0,1]", f"store={tmp_path}/runs"]
-    env = os.environ | {"FISHERSKETCH_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    line = [sys.executable, "run.py", "--config-dir", str(folder / "conf"), "experiment=tiny_shift"]
+    line += ["smoke=true", "transfer.seeds=[0,1]", f"store={folder}/runs"]
+    line += [f"domains.{setting}" for setting in SHORT]
+    env = os.environ | {"FISHERSKETCH_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"} | environment
     done = subprocess.run(line, cwd=ROOT, env=env, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
-    (folder,) = (path.parent for path in (tmp_path / "runs").rglob("manifest.json"))
-    metrics = json.loads((folder / "metrics.json").read_text())
+    (found,) = (path.parent for path in (folder / "runs").rglob("manifest.json"))
+    return found, json.loads((found / "metrics.json").read_text())
+
+
+def test_the_job_runs_whole_on_a_tiny_model(tmp_path):
+    entries = ""
+    for number, name in enumerate(("low", "high")):
+        (tmp_path / f"{name}.txt").write_text(words(number))
+        entries += f"  {name}: {{kind: local_text, group: g, licence: none, path: {tmp_path}/{name}.txt}}\n"
+    domains = f"defaults: [/schema/domains/set@_here_, _self_]\nname: words\nentries:\n{entries}"
+    shift = TINY_SHIFT.format(domains="words", classes="low, high")
+    folder, metrics = run_tiny(tmp_path, {"domains/words": domains, "experiment/tiny_shift": shift})
     assert metrics["activations_identical"] is True
     assert metrics["activation_min"] == metrics["activation_max"] == pytest.approx(1)
     assert metrics["random_top1"] == metrics["top1"]["activation"] == pytest.approx(1 / 2)
@@ -235,3 +255,22 @@ def test_the_job_runs_whole_on_a_tiny_model(tmp_path):
     )
     assert {path.stem for path in (folder / "tables").glob("*.csv")} == {"scores", "swapped", "mechanism"}
     assert {path.stem for path in (folder / "figures").glob("*.png")} == {"top1", "gain_by_score"}
+
+
+def test_labelled_data_sets_of_the_hub_take_the_place_of_packages(tmp_path):
+    repos = {}
+    for repo, field in (
+        ("stanfordnlp/sst2", "sentence"),
+        ("stanfordnlp/imdb", "text"),
+        ("fancyzhx/ag_news", "text"),
+    ):
+        repos[repo] = tmp_path / repo
+        repos[repo].mkdir(parents=True)
+        rows = [{field: words(label), "label": label} for label in (0, 1, 2)]
+        (repos[repo] / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    shift = TINY_SHIFT.format(domains="labelled_hub", classes="sst2_negative, sst2_positive")
+    with serve_hub(repos) as endpoint:
+        environment = {"HF_HOME": str(tmp_path / "home"), "HF_ENDPOINT": endpoint, "HF_HUB_OFFLINE": "0"}
+        _, metrics = run_tiny(tmp_path, {"experiment/tiny_shift": shift}, HF_TOKEN="", **environment)
+    assert metrics["domains"] == list(composed("domains", "labelled_hub").entries)
+    assert metrics["n_targets"] == 3
