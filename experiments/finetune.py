@@ -114,8 +114,7 @@ def transfer_matrix(
             finished first, and kept), a source has fewer windows than asked for, or the model cannot be
             fine-tuned in this mode.
     """
-    if cfg.train_windows is not None:
-        domains = [_shortened(domain, cfg.train_windows) for domain in domains]
+    domains = with_train_windows(cfg, domains)
     rows = Rows(store.cache.root / "transfer_rows", Path(cfg.rows) if cfg.rows else None)
     held_out = [domain.digest["held_out"] for domain in domains]
     base = _base_row(cfg, loaded)
@@ -132,6 +131,17 @@ def transfer_matrix(
     else:
         tuned_loss = np.stack([_stacked(kept[row], held_out) for row in tuned]).reshape(shape)
     return TransferMatrix([domain.name for domain in domains], base_loss, tuned_loss)
+
+
+def with_train_windows(cfg: TransferConfig, domains: Sequence[Domain]) -> list[Domain]:
+    """Returns the domains with the fine-tuning windows that `train_windows` asks for.
+
+    Raises:
+        UserError: A domain has fewer.
+    """
+    if cfg.train_windows is None:
+        return list(domains)
+    return [_shortened(domain, cfg.train_windows) for domain in domains]
 
 
 def _shortened(domain: Domain, windows: int) -> Domain:

@@ -2,6 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
+from built import Built
 from composed import composed
 from scipy.stats import spearmanr
 from tiny_models import loaded, markov_domain
@@ -33,16 +34,6 @@ def losses(seed: int = 0, seeds: int = 2, count: int = 5, windows: int = 6):
     return base, base - random.uniform(0, 1, (seeds, count, count, 1)) * random.uniform(
         0.8, 1.2, (count, windows)
     )
-
-
-class Built:
-    """A model or a set of domains that is there already, in a config's place."""
-
-    def __init__(self, name, value):
-        self.name, self.value = name, value
-
-    def build(self, _):
-        return self.value
 
 
 def config(domains, **changed) -> Config:
