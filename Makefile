@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check lint types test test-slow paper results-source-selection record-source-selection
+.PHONY: check lint types test test-slow docs paper results-source-selection record-source-selection
 
 check: lint types
 
@@ -16,6 +16,11 @@ test:
 
 test-slow:
 	$(PYTHON) -m pytest -m slow
+
+# Pages of the public names, from their docstrings, in docs/api: needs the extra [docs].
+docs:
+	$(PYTHON) -m pdoc --docformat google --no-show-source --output-directory docs/api \
+		fishersketch fishersketch.baselines '!fishersketch\.(?!baselines$$)'
 
 # Every experiment of the paper that has no record yet, as conf/paper.yaml lists them, then the report of all.
 paper:

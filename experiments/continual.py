@@ -18,8 +18,7 @@ from experiments.routes.routers import source_signatures
 from experiments.sequences.forgetting import forgetting_metrics
 from experiments.sequences.training import Order, sequence_losses
 from experiments.store import Store
-from fishersketch import align, align_stream
-from fishersketch.ordering import order_tasks, predicted_interference
+from fishersketch import align, align_stream, order_tasks, predicted_interference
 
 _SCORED = ("joint", "activation", "error")
 

@@ -4,6 +4,8 @@ from fishersketch.alignment import Alignment, align
 from fishersketch.errors import FisherSketchError
 from fishersketch.exact import exact_align
 from fishersketch.head import HeadTerms, head_terms, iter_head_terms, output_head
+from fishersketch.ordering import order_tasks, predicted_interference
+from fishersketch.ranking import TargetAlignment, align_to
 from fishersketch.relabelled import relabelled_joint
 from fishersketch.sampling import stderr_sampling
 from fishersketch.signature import TaskSignature
@@ -17,13 +19,17 @@ __all__ = [
     "FisherSketchError",
     "HeadTerms",
     "SketchSpec",
+    "TargetAlignment",
     "TaskSignature",
     "align",
     "align_stream",
+    "align_to",
     "exact_align",
     "head_terms",
     "iter_head_terms",
+    "order_tasks",
     "output_head",
+    "predicted_interference",
     "relabelled_joint",
     "stderr_sampling",
 ]

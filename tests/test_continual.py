@@ -20,8 +20,7 @@ from experiments.routes.adapters import fine_tune, scored
 from experiments.sequences.forgetting import forgetting, forgetting_metrics
 from experiments.sequences.training import SequenceLosses, sequence_losses
 from experiments.store import Store
-from fishersketch import FisherSketchError
-from fishersketch.ordering import order_tasks, predicted_interference
+from fishersketch import FisherSketchError, order_tasks, predicted_interference
 
 LORA = {"mode": "lora", "learning_rate": 2e-2, "epochs": 2, "batch_windows": 5}
 

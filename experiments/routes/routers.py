@@ -13,8 +13,7 @@ from experiments.progress import progress
 from experiments.signatures import merged, pass_over, provenance, sketch_spec
 from experiments.store import Store
 from experiments.streaming import stream_terms
-from fishersketch import FisherSketch, TaskSignature, align_stream
-from fishersketch.ranking import align_to
+from fishersketch import FisherSketch, TaskSignature, align_stream, align_to
 
 # One input is one sequence, so that it has one half only; its own norm is the same for every source.
 _SELF_TERMS = "plain"
@@ -47,7 +46,8 @@ def signature_scores(
 
     Returns:
         Scores (N, S) by router: the joint alignment, its two marginals, and the cosine of mean gradients
-        where the spec has that stream.
+        where the spec has that stream. Labels make no difference to activations, which are scored once, with
+        those of the data.
     """
     ending = "_model_labels" if cfg.label_mode == "model" else ""
     mine = [
@@ -56,7 +56,9 @@ def signature_scores(
     ]
     columns = [align_to(signature, signatures, _SELF_TERMS) for signature in mine]
     scores = {
-        name + ending: torch.stack([getattr(column, name) for column in columns]).numpy() for name in _FACTORS
+        name + ending: torch.stack([getattr(column, name) for column in columns]).numpy()
+        for name in _FACTORS
+        if name != "activation" or cfg.label_mode == "data"
     }
     if "mean_gradient" in cfg.extra_streams:
         whole = align_stream([*mine, *signatures], "mean_gradient", _SELF_TERMS)
