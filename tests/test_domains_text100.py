@@ -14,7 +14,7 @@ def test_there_are_a_hundred_domains_with_all_their_windows(text100):
     assert len(text100.domains) == len({domain.name for domain in text100.domains}) == 100
     for domain in text100.domains:
         assert domain.train.shape == domain.sketch.shape == (16, 129)
-        assert domain.held_out.shape == (6, 129)
+        assert domain.held_out.shape == (4, 129)
         assert domain.source and domain.licence and domain.group
 
 
