@@ -14,9 +14,9 @@ from experiments.exact import as_arrays
 from experiments.facts import run_facts
 from experiments.finetune import TransferConfig, with_train_windows
 from experiments.options import option, register
-from experiments.routes.routers import source_signatures
 from experiments.sequences.forgetting import forgetting_metrics
 from experiments.sequences.training import Order, sequence_losses
+from experiments.signatures import signatures_of
 from experiments.store import Store
 from fishersketch import align, align_stream, order_tasks, predicted_interference
 
@@ -61,7 +61,7 @@ def run(cfg: Config, store: Store) -> None:
             f"settings.random_orders={settings.random_orders}: {count} domains have {factorial(count)} orders"
         )
     with store.timed("sketch"):
-        signatures = source_signatures(cfg.estimator, loaded, data.domains, cfg.seed, store)
+        signatures = signatures_of(cfg.estimator, loaded, data.domains, cfg.seed, store)
         table = align(signatures, cfg.estimator.self_terms)
     similar = {name: getattr(table, name) for name in _SCORED}
     if "mean_gradient" in cfg.estimator.extra_streams:

@@ -1,6 +1,6 @@
 """Sends each input to the adapter whose source's signature fits it best, and measures what that is worth."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ from experiments.facts import run_facts
 from experiments.finetune import TransferConfig
 from experiments.options import option, register
 from experiments.routes.adapters import adapter_losses
-from experiments.routes.routers import picks, signature_scores, source_signatures, token_overlap, with_labels
+from experiments.routes.routers import picks, signature_scores, token_overlap
 from experiments.scores import interval
+from experiments.signatures import signatures_of
 from experiments.store import Store
 from fishersketch import align
 
@@ -80,8 +81,8 @@ def run(cfg: Config, store: Store) -> None:
     scores: dict[str, np.ndarray] = {}
     with store.timed("sketch"):
         for mode in settings.label_modes:
-            estimator = with_labels(cfg.estimator, mode)
-            signatures = source_signatures(estimator, loaded, sources, cfg.seed, store)
+            estimator = replace(cfg.estimator, label_mode=mode)
+            signatures = signatures_of(estimator, loaded, sources, cfg.seed, store)
             if mode == "data":
                 table = align(signatures, cfg.estimator.self_terms)
             scores |= signature_scores(estimator, loaded, signatures, prompts, cfg.seed)

@@ -20,7 +20,7 @@ from experiments.progress import progress
 from experiments.store import Store
 from experiments.streaming import stream_terms
 from experiments.tensors import digest
-from fishersketch import FisherSketch, HeadTerms, SketchSpec
+from fishersketch import FisherSketch, HeadTerms, SketchSpec, TaskSignature
 from fishersketch.head import output_head
 
 # Two windows that follow each other are of both halves, so that no block is needed to fill one.
@@ -117,6 +117,14 @@ def pass_over(
         for kind, path in zip(kinds, paths[len(parts) :], strict=True):
             found.summaries[kind].append(path)
     return found
+
+
+def signatures_of(
+    cfg: EstimatorConfig, loaded: LoadedModel, domains: Sequence[Domain], seed: int, store: Store
+) -> list[TaskSignature]:
+    """Returns the signatures of the sketch windows of each domain, by `pass_over`."""
+    found = pass_over(cfg, loaded, domains, seed, store)
+    return [merged(parts).signature(cfg.signature) for parts in found.sketches]
 
 
 def merged(parts: Sequence[FisherSketch]) -> FisherSketch:

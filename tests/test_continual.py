@@ -15,8 +15,8 @@ from experiments.continual import ContinualConfig, run
 from experiments.errors import UserError
 from experiments.finetune import TransferConfig
 from experiments.finetuning.opening import opened
+from experiments.finetuning.source import fine_tune, scored
 from experiments.finetuning.train import Schedule
-from experiments.routes.adapters import fine_tune, scored
 from experiments.sequences.forgetting import forgetting, forgetting_metrics
 from experiments.sequences.training import SequenceLosses, sequence_losses
 from experiments.store import Store

@@ -12,8 +12,9 @@ from experiments.config import Config, EstimatorConfig
 from experiments.errors import UserError
 from experiments.finetune import TransferConfig, transfer_matrix
 from experiments.routes.adapters import adapter_losses
-from experiments.routes.routers import picks, signature_scores, source_signatures, token_overlap
+from experiments.routes.routers import picks, signature_scores, token_overlap
 from experiments.routing import RoutingConfig, run
+from experiments.signatures import signatures_of
 from experiments.store import Store
 from fishersketch import align
 
@@ -40,7 +41,7 @@ def config(domains, **changed) -> Config:
 @pytest.mark.parametrize("mode", ["data", "model"])
 def test_a_router_sees_the_prompt_alone(store, domains, mode):
     cfg, model = EstimatorConfig(**ESTIMATOR, label_mode=mode), loaded("llama")
-    signatures = source_signatures(cfg, model, domains, 0, store)
+    signatures = signatures_of(cfg, model, domains, 0, store)
     inputs = torch.cat([domain.held_out for domain in domains])
     other = inputs.clone()
     other[:, 7:] = (other[:, 7:] + 1) % VOCABULARY
@@ -55,7 +56,7 @@ def test_a_router_sees_the_prompt_alone(store, domains, mode):
 
 def test_scores_are_the_alignments_with_the_sources(store, domains):
     cfg, model = EstimatorConfig(**ESTIMATOR), loaded("llama")
-    signatures = source_signatures(cfg, model, domains, 0, store)
+    signatures = signatures_of(cfg, model, domains, 0, store)
     # A source's own windows as one prompt each: the pick of a pooled signature is the source itself.
     scores = signature_scores(cfg, model, signatures, domains[1].train[:1], 0)
     assert scores["joint"].shape == (1, 3)
@@ -84,7 +85,7 @@ def test_adapter_losses_are_those_of_the_transfer_matrix_and_are_kept(store, dom
     assert np.allclose(base.mean(-1), matrix.base_loss.flatten(), atol=1e-5)
     wanted = matrix.tuned_loss.mean(axis=0).reshape(3, -1)
     assert np.allclose(tuned.mean(-1), wanted, atol=1e-5)
-    monkeypatch.setattr("experiments.routes.adapters.train", None)
+    monkeypatch.setattr("experiments.routes.adapters.fine_tune", None)
     again = adapter_losses(cfg, model, domains, inputs, store)
     assert np.array_equal(again[1], tuned)
 

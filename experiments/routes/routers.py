@@ -1,7 +1,6 @@
 """Scores of every source for every input, from the input's prompt alone."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -10,22 +9,13 @@ from experiments.config import EstimatorConfig
 from experiments.domains.base import Domain
 from experiments.models.base import LoadedModel
 from experiments.progress import progress
-from experiments.signatures import merged, pass_over, provenance, sketch_spec
-from experiments.store import Store
+from experiments.signatures import provenance, sketch_spec
 from experiments.streaming import stream_terms
 from fishersketch import FisherSketch, TaskSignature, align_stream, align_to
 
 # One input is one sequence, so that it has one half only; its own norm is the same for every source.
 _SELF_TERMS = "plain"
 _FACTORS = ("joint", "activation", "error")
-
-
-def source_signatures(
-    cfg: EstimatorConfig, loaded: LoadedModel, sources: Sequence[Domain], seed: int, store: Store
-) -> list[TaskSignature]:
-    """Returns the signatures of the sources' sketch windows."""
-    found = pass_over(cfg, loaded, sources, seed, store)
-    return [merged(parts).signature(cfg.signature) for parts in found.sketches]
 
 
 def signature_scores(
@@ -83,11 +73,6 @@ def token_overlap(prompts: torch.Tensor, sources: Sequence[Domain], vocabulary: 
     ])
     unit = counts / counts.norm(dim=1, keepdim=True)
     return (unit[: len(prompts)] @ unit[len(prompts) :].T).numpy()
-
-
-def with_labels(cfg: EstimatorConfig, mode: str) -> EstimatorConfig:
-    """Returns the estimator with another label mode."""
-    return replace(cfg, label_mode=mode)
 
 
 def picks(scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

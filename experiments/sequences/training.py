@@ -13,10 +13,10 @@ from experiments.domains.base import Domain
 from experiments.finetune import TransferConfig
 from experiments.finetuning.base import Tunable
 from experiments.finetuning.opening import opened
+from experiments.finetuning.source import fine_tune, scored
 from experiments.finetuning.train import Schedule
 from experiments.models.base import LoadedModel
 from experiments.progress import progress_bar
-from experiments.routes.adapters import fine_tune, scored
 from experiments.store import Store
 
 Order = tuple[int, ...]
