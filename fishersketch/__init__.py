@@ -1,6 +1,7 @@
 """Fisher alignment of output heads, exactly and by a one-pass sketch."""
 
 from fishersketch.alignment import Alignment, align
+from fishersketch.distributed import merge_ranks
 from fishersketch.errors import FisherSketchError
 from fishersketch.exact import exact_align
 from fishersketch.head import HeadTerms, head_terms, iter_head_terms, output_head
@@ -27,6 +28,7 @@ __all__ = [
     "exact_align",
     "head_terms",
     "iter_head_terms",
+    "merge_ranks",
     "order_tasks",
     "output_head",
     "predicted_interference",

@@ -3,9 +3,6 @@
 import hashlib
 import json
 import math
-import os
-import secrets
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +16,7 @@ from fishersketch.quantize import DTYPES, stored_shape
 from fishersketch.self_terms import SelfTerms
 from fishersketch.signature import TaskSignature
 from fishersketch.spec import SketchSpec
+from fishersketch.whole_file import write_whole
 
 FORMAT = 1
 _KEY = "fishersketch"
@@ -63,19 +61,7 @@ def save_signature(signature: TaskSignature, path: Path) -> None:
         }
     payload = {name: tensor.contiguous() for name, tensor in signature.payload.items()}
     data = save(payload, metadata={_KEY: _canonical({**header, "digest": _digest(header, payload)})})
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}"
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException as error:
-        with suppress(OSError):
-            temporary.unlink()
-        if isinstance(error, OSError):
-            raise FisherSketchError(f"{path}: cannot write the signature ({error.strerror})") from error
-        raise
+    write_whole(path, data, "signature")
 
 
 def _canonical(header: dict[str, Any]) -> str:

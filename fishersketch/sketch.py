@@ -1,6 +1,7 @@
 """The streaming estimator: one pass over a task's (activation, error) pairs."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
@@ -194,6 +195,36 @@ class FisherSketch:
         }
         tokens = torch.tensor([self._tokens, -1 if self._last_group is None else self._last_group])
         return {"sums": self._sums.clone(), "counts": self._counts.clone(), "tokens": tokens}, header
+
+    def save(self, path: str | Path) -> None:
+        """Writes the state as one safetensors file, whole or not at all, for `load` and `merge` elsewhere.
+
+        Args:
+            path: the file; an older one is replaced.
+
+        Raises:
+            FisherSketchError: the file cannot be written; names it.
+        """
+        from fishersketch.sketch_file import save_sketch
+
+        save_sketch(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "FisherSketch":
+        """Reads a sketch that can go on streaming.
+
+        Args:
+            path: a file that `save` wrote.
+
+        Returns:
+            The sketch.
+
+        Raises:
+            FisherSketchError: the file is missing, damaged or no sketch; names it.
+        """
+        from fishersketch.sketch_file import load_sketch
+
+        return load_sketch(Path(path))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FisherSketch.from_state, self.state()  # a copy draws its projections anew, or shares them
