@@ -27,7 +27,7 @@ def main(raw: DictConfig) -> None:
     line = command(hydra_config.overrides.task, sweep)
     with one_job(sweep), Store(Path(hydra_config.runtime.output_dir), resolved(raw), line) as store:
         cfg = load(raw)
-        cfg.device = pick_device(cfg.device)
+        cfg.device = pick_device(cfg.device, hydra_config.job.num if sweep else 0)
         store.record(device=cfg.device)
         cfg.logger.prepare()
         job(cfg.job)(cfg, store)

@@ -138,9 +138,12 @@ def discover() -> None:
     """
     import_registered()
     ConfigStore.instance().store(name="schema", node=Config)
-    OmegaConf.register_new_resolver("folder", _folder)
+    # A launcher copies the resolvers into its workers, where this is called again.
+    OmegaConf.register_new_resolver("folder", _folder, replace=True)
     # Hydra reads a dollar sign in its help template as a placeholder.
-    OmegaConf.register_new_resolver("help_text", lambda: help_text(CONF, Config).replace("$", "$$"))
+    OmegaConf.register_new_resolver(
+        "help_text", lambda: help_text(CONF, Config).replace("$", "$$"), replace=True
+    )
 
 
 def _folder(key: str, path: str) -> str:

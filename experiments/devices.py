@@ -5,11 +5,12 @@ import re
 from experiments.errors import UserError
 
 
-def pick_device(name: str) -> str:
+def pick_device(name: str, job: int = 0) -> str:
     """Resolves the name of a device.
 
     Args:
         name: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
+        job: Number of the job in its sweep: with ``auto`` the jobs take turns at the GPUs.
 
     Returns:
         ``cpu`` or ``cuda:N``.
@@ -24,7 +25,7 @@ def pick_device(name: str) -> str:
     count = torch.cuda.device_count()
     if name == "cpu" or (name == "auto" and count == 0):
         return "cpu"
-    index = int(name.partition(":")[2] or 0)
+    index = job % count if name == "auto" else int(name.partition(":")[2] or 0)
     if index >= count:
         raise UserError(
             f"device={name}: torch sees {count or 'no'} CUDA device{'s'[: count != 1]}; use device=cpu"
