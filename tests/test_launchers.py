@@ -44,6 +44,13 @@ def test_slurm_gets_an_array_with_a_gpu_a_job(tmp_path):
     assert any(line.startswith("srun") and "submitit.core._submit" in line for line in script)
 
 
+@pytest.mark.slow
+def test_ray_runs_jobs_on_a_local_cluster(tmp_path):
+    pytest.importorskip("ray", reason="the extra [ray] is not installed")
+    found = sweep(tmp_path, "hydra/launcher=ray", "+hydra.launcher.ray.init.num_cpus=2")
+    assert [metrics["sketch"]["signature_bytes"] for metrics in found] == [256, 512]
+
+
 def test_jobs_of_a_sweep_take_turns_at_the_gpus(monkeypatch):
     import torch
 
