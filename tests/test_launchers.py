@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from experiments.devices import pick_device
 
 ROOT = Path(__file__).parent.parent
