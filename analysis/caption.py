@@ -24,11 +24,15 @@ def data_of(run: RunFolder) -> str:
         run: the run.
 
     Returns:
-        Its name, from the metrics or else the config, and the number of domains.
+        Its name, from the metrics or else the config, the number of domains, and how it was fine-tuned on
+        where the metrics say so.
     """
-    name = str(_held(run).get("data") or run.setting("domains.name") or "no data set")
-    count = len(_held(run).get("domains", []))
-    return f"{name} ({count} domains)" if count else name
+    held = _held(run)
+    name = str(held.get("data") or run.setting("domains.name") or "no data set")
+    count = len(held.get("domains", []))
+    details = [f"{count} domains"] if count else []
+    details += [f"transfer {held['mode']}"] if "mode" in held else []
+    return f"{name} ({', '.join(details)})" if details else name
 
 
 def samples_of(run: RunFolder) -> str:
