@@ -58,7 +58,7 @@ class Claim:
         paper: the numbers it rests on.
         job: whose runs speak about it.
         value: dotted key of our number.
-        data: name of the only data whose runs do, or None for any.
+        data: names of the only data whose runs do; none for any.
         interval: dotted key of its two ends, or None.
         beside: keys shown beside it.
         reproduced: conditions that all hold when it is reproduced.
@@ -70,7 +70,7 @@ class Claim:
     paper: list[PaperNumber]
     job: str
     value: str
-    data: str | None = None
+    data: list[str] = field(default_factory=list)
     interval: str | None = None
     beside: list[str] = field(default_factory=list)
     reproduced: list[str] = field(default_factory=list)

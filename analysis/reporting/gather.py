@@ -1,5 +1,6 @@
 """Which runs a report rests on, and which it leaves out and why."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,12 +45,12 @@ class Records:
         """The stores in words."""
         return _listed(self.roots)
 
-    def of(self, job: str, data: str | None = None) -> list[RunFolder]:
+    def of(self, job: str, data: Sequence[str] = ()) -> list[RunFolder]:
         """The chosen runs of a job.
 
         Args:
             job: its name.
-            data: name of the data that they are on; None for any.
+            data: names of the data that they are on; none for any.
 
         Returns:
             One run for each model and data.
@@ -67,18 +68,18 @@ class Records:
         """
         return [other for other in self.runs if usable(other) and kind(other) == kind(run)]
 
-    def why_none(self, job: str, data: str | None = None) -> str:
+    def why_none(self, job: str, data: Sequence[str] = ()) -> str:
         """Why a job has no result.
 
         Args:
             job: its name.
-            data: name of the data that it would be on; None for any.
+            data: names of the data that it would be on; none for any.
 
         Returns:
             One line.
         """
         runs = [run for run in self.runs if run.job == job and _is_on(run, data)]
-        what = f"job {job}" + (f" on {data}" if data else "")
+        what = f"job {job}" + (f" on {' or '.join(data)}" if data else "")
         if not runs:
             return f"no run of {what}"
         states = ["smoke" if run.status == "finished" else run.status for run in runs]
@@ -169,8 +170,8 @@ def _listed(roots: list[Path]) -> str:
     return " and ".join(map(str, roots))
 
 
-def _is_on(run: RunFolder, data: str | None) -> bool:
-    return data is None or data_of(run).partition(" (")[0] == data
+def _is_on(run: RunFolder, data: Sequence[str]) -> bool:
+    return not data or data_of(run).partition(" (")[0] in data
 
 
 def _ended(run: RunFolder) -> str:
