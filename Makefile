@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check lint types test test-slow docs paper results-source-selection record-source-selection
+.PHONY: check lint types test test-slow chaos docs paper results-source-selection record-source-selection
 
 check: lint types
 
@@ -13,6 +13,10 @@ types:
 
 test:
 	$(PYTHON) -m pytest
+
+# Fifty kills at random moments, half an hour on two cores; goes on with its record.
+chaos:
+	$(PYTHON) -m tests.chaos results/chaos
 
 test-slow:
 	$(PYTHON) -m pytest -m slow

@@ -28,4 +28,5 @@ def main(folder: str, case: str) -> None:
     whole.save(f"{folder}/rank{rank}.sketch")
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,147 @@
+"""Kills runs at random moments and lets them go on: ``make chaos``.
+
+Each kill has a cache of its own. A run of twelve small domains (sketches, exact alignment, full fine-tuning)
+on a tiny random model gets SIGKILL at a moment drawn evenly over an undisturbed run's time, and the same
+command then runs to its end. What has to hold: metrics and arrays equal those of the undisturbed run, nothing
+that was in the cache is written again, and no file is left that was being written. The record gets one JSON
+file, after every kill; a record that is there is gone on with.
+"""
+
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from tests.saved_models import save_tiny_llama
+
+ROOT = Path(__file__).resolve().parent.parent
+DOMAINS = 12
+
+
+def main(record: Path, kills: int = 50) -> int:
+    """Makes the kills that a record lacks.
+
+    Returns:
+        How many went wrong.
+    """
+    record.mkdir(parents=True, exist_ok=True)
+    file = record / "kills.json"
+    held = json.loads(file.read_text()) if file.exists() else {"kills": []}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _prepare(folder)
+        started = time.monotonic()
+        wanted = _finished(folder, "undisturbed")
+        seconds = time.monotonic() - started
+        held["undisturbed_seconds"] = round(seconds, 1)
+        for number in range(len(held["kills"]), kills):
+            held["kills"].append(_kill(folder, number, seconds, wanted))
+            file.write_text(json.dumps(held, indent=1) + "\n")
+            print(held["kills"][-1], flush=True)
+    wrong = [kill for kill in held["kills"] if not kill["equal"] or kill["rewritten"] or kill["left"]]
+    print(f"{len(held['kills'])} kills, {len(wrong)} of them went wrong")
+    return len(wrong)
+
+
+def _prepare(folder: Path) -> None:
+    save_tiny_llama(folder / "model")
+    entries = ""
+    for number in range(DOMAINS):
+        words = " ".join(f"w{(17 * number + (7 + number) * n * n + n) % 180}" for n in range(1500))
+        (folder / f"{number}.txt").write_text(words)
+        entries += f"  d{number}: {{kind: local_text, group: g{number % 4}, licence: none, "
+        entries += f"path: {folder}/{number}.txt}}\n"
+    bodies = {
+        "model/tiny": f"defaults: [/schema/model/local_causal_lm@_here_, _self_]\npath: {folder}/model\n",
+        "domains/twelve": "defaults: [/schema/domains/set@_here_, _self_]\nname: twelve\n"
+        f"window_tokens: 16\ntrain_windows: 8\nsketch_windows: 8\nheld_out_windows: 4\n"
+        f"piece_characters: 64\nentries:\n{entries}",
+    }
+    for name, body in bodies.items():
+        path = folder / "conf" / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(body)
+
+
+def _start(folder: Path, name: str) -> subprocess.Popen:
+    line = [sys.executable, "run.py", "--config-dir", str(folder / "conf"), "model=tiny", "domains=twelve"]
+    line += ["smoke=true", "transfer.learning_rate=1e-2", f"store={folder}/{name}"]
+    environment = {"FISHERSKETCH_CACHE": str(folder / f"{name}-cache"), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        line,
+        cwd=ROOT,
+        env=os.environ | environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def _finished(folder: Path, name: str) -> tuple[dict, dict]:
+    """Runs to the end; gives metrics without times, and arrays."""
+    run = _start(folder, name)
+    _, errors = run.communicate()
+    if run.returncode:
+        raise SystemExit(f"{name}: exit code {run.returncode}\n{errors.decode()}")
+    metrics = max((folder / name).rglob("metrics.json"))
+    arrays = {
+        f"{path.stem}.{key}": array
+        for path in metrics.parent.rglob("*.npz")
+        for key, array in np.load(path).items()
+    }
+    return {key: value for key, value in json.loads(metrics.read_text()).items() if key != "seconds"}, arrays
+
+
+def _kill(folder: Path, number: int, seconds: float, wanted: tuple[dict, dict]) -> dict:
+    for attempt in itertools.count():
+        name = f"kill{number}-{attempt}"
+        moment = random.Random(name).uniform(0, seconds)
+        run = _start(folder, name)
+        with suppress(subprocess.TimeoutExpired):
+            run.wait(moment)
+        if run.poll() is None:  # else it was over before its moment: another is drawn
+            break
+    os.killpg(run.pid, signal.SIGKILL)
+    run.communicate()
+    cache = folder / f"{name}-cache"
+    before = _files(cache)
+    metrics, arrays = _finished(folder, name)
+    after = _files(cache)
+    return {
+        "seconds": round(moment, 2),
+        "attempts": attempt + 1,
+        "equal": metrics == wanted[0] and _equal(arrays, wanted[1]),
+        "in_cache": len(before),
+        "in_the_end": len(after),
+        "rewritten": [path for path, when in before.items() if after.get(path) != when],
+        "left": [str(path) for path in cache.rglob(".*") if path.is_file()],
+    }
+
+
+def _equal(mine: dict, theirs: dict) -> bool:
+    return mine.keys() == theirs.keys() and all(
+        np.array_equal(mine[key], theirs[key], equal_nan=mine[key].dtype.kind == "f") for key in mine
+    )
+
+
+def _files(cache: Path) -> dict[str, tuple[int, int]]:
+    """Finished files of a cache, with their inode and time of writing."""
+    found = (path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock")
+    return {
+        str(path.relative_to(cache)): (path.stat().st_ino, path.stat().st_mtime_ns)
+        for path in found
+        if not path.name.startswith(".")
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(Path(sys.argv[1]), *map(int, sys.argv[2:])), 1))
