@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from experiments.artefacts import ArtefactCache
 from fishersketch.baselines import (
@@ -106,7 +106,7 @@ class SummaryConsumer:
         """Writes the summary: tensors alone, no pickle."""
         summary = self._collector.summary()
         values = {field.name: getattr(summary, field.name) for field in fields(summary)}
-        save_file({name: torch.as_tensor(value).contiguous() for name, value in values.items()}, path)
+        path.write_bytes(save({name: torch.as_tensor(value).contiguous() for name, value in values.items()}))
 
 
 def read_summary(kind: str, path: Path) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from experiments.baselines import SummaryConsumer, summaries_of, summary_key
 from experiments.config import EstimatorConfig
@@ -176,7 +176,7 @@ class _SketchConsumer:
             state, header = block.state()
             tensors |= {f"{number:06}.{name}": tensor for name, tensor in state.items()}
             headers.append(header)
-        save_file(tensors, path, metadata={"blocks": json.dumps(headers)})
+        path.write_bytes(save(tensors, metadata={"blocks": json.dumps(headers)}))
 
 
 def _read(path: Path) -> list[FisherSketch]:

@@ -18,6 +18,7 @@ from experiments.errors import UserError
 from experiments.failures import Interrupted, Reported
 from experiments.files import canonical, plain, write_json
 from experiments.store import Store, config_hash
+from tests.chaos import prepare, start
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = {
@@ -341,6 +342,22 @@ def test_a_full_disk_is_one_line(tmp_path):
         UserError, match=r"^rows \w+ is not in the cache yet .*No space left on device; free some space"
     ):
         ArtefactCache(tmp_path).get("rows", {"n": 1}, fill, ".txt")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="mounts a small disk")
+def test_signatures_that_fill_a_disk_are_one_line(tmp_path):
+    prepare(tmp_path)
+    disk = tmp_path / "full-cache"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)], check=True)
+    try:
+        run = start(tmp_path, "full")
+        _, errors = run.communicate()
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+    assert run.returncode == 1
+    last = errors.decode().splitlines()[-1]
+    assert "is not in the cache yet" in last and "No space left on device; free some space" in last
 
 
 def test_an_error_outside_the_cache_is_not_blamed_on_it(tmp_path):

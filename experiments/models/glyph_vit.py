@@ -74,7 +74,7 @@ class GlyphVit:
         return network
 
     def _train(self, path: Path) -> None:
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
         drawn = [draw_glyphs(font, "none", self.images, "training", self.seed) for font in self.fonts]
         images, labels = torch.cat([each[0] for each in drawn]), torch.cat([each[1] for each in drawn])
@@ -86,7 +86,7 @@ class GlyphVit:
                 model.train(), lambda rows: (loaded.inputs(images[rows])["x"], labels[rows]), len(labels)
             )
         log.info("%s: trained on %d images, last loss %.3f nats", self.name, len(labels), loss)
-        save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, path)
+        path.write_bytes(save({name: tensor.contiguous() for name, tensor in model.state_dict().items()}))
 
     def _fit(self, model: Any, batch: Callable, count: int) -> float:
         """Returns the mean loss of the last epoch."""

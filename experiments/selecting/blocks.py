@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from experiments.artefacts import ArtefactCache
 from experiments.config import EstimatorConfig
@@ -54,7 +54,7 @@ def block_sketches(
             state, header = sketch.state()
             tensors |= {f"{block}.{key}": tensor for key, tensor in state.items()}
             headers.append(header)
-        save_file(tensors, path, metadata={"sketches": json.dumps(headers)})
+        path.write_bytes(save(tensors, metadata={"sketches": json.dumps(headers)}))
 
     key = {
         "windows": digest(windows),
