@@ -16,7 +16,7 @@ from experiments.finetune import TransferConfig, with_train_windows
 from experiments.options import option, register
 from experiments.sequences.forgetting import forgetting_metrics
 from experiments.sequences.training import Order, sequence_losses
-from experiments.signatures import signatures_of
+from experiments.signatures import finite_domains, signatures_of
 from experiments.store import Store
 from fishersketch import align, align_stream, order_tasks, predicted_interference
 
@@ -53,6 +53,8 @@ def run(cfg: Config, store: Store) -> None:
         loaded = cfg.model.build(torch.device(cfg.device))
     with store.timed("domains"):
         data: DomainSet = cfg.domains.build(loaded.tokenizer)
+    with store.timed("sketch"):
+        data = finite_domains(cfg.estimator, loaded, data, cfg.seed, store)
     count = len(data.domains)
     if count < 3:
         raise UserError(f"domains={data.name}: has {count} domains; a sequence needs at least 3")

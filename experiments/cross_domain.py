@@ -18,7 +18,7 @@ from experiments.scores import score_table, within_groups
 from experiments.scoring.perplexity import perplexity_reductions, resampled_reductions
 from experiments.scoring.readings import every_subset, per_target, reading
 from experiments.scoring.sketch_error import sketch_error
-from experiments.signatures import merged, pass_over
+from experiments.signatures import finite_domains, merged, pass_over
 from experiments.store import Store
 from fishersketch import align, align_stream
 
@@ -63,6 +63,8 @@ def run(cfg: Config, store: Store) -> None:
         loaded = cfg.model.build(torch.device(cfg.device))
     with store.timed("domains"):
         data: DomainSet = cfg.domains.build(loaded.tokenizer)
+    with store.timed("sketch"):
+        data = finite_domains(cfg.estimator, loaded, data, cfg.seed, store)
     names = [domain.name for domain in data.domains]
     subset = _places(settings.subset, names)
     if len(names) < 4:

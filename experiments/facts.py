@@ -17,6 +17,7 @@ def run_facts(cfg: Config, data: DomainSet, table: Alignment) -> dict[str, Any]:
         "sources": {domain.name: domain.source for domain in data.domains},
         "licences": {domain.name: domain.licence for domain in data.domains},
         "dropped_spans": data.dropped,
+        "not_finite": data.not_finite,
         "seed": cfg.seed,
         "self_terms": table.self_terms,
     }

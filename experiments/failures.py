@@ -1,11 +1,19 @@
 """How a run ends early: signals become exceptions, exceptions become one line."""
 
+import re
 import signal
 from types import FrameType
 
 from experiments.errors import UserError
 from experiments.files import unwritable
 from fishersketch.errors import FisherSketchError
+
+# How torch and numpy say how much they asked for, on the CPU and on a GPU.
+_NO_MEMORY = (
+    r"can't allocate memory: you tried to allocate (\d+ bytes)",
+    r"CUDA out of memory\. Tried to allocate ([\d.]+ \wiB)",
+    r"Unable to allocate ([\d.]+ \wiB)",
+)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -36,8 +44,21 @@ def raise_on_signals() -> None:
 
 
 def expected(error: BaseException) -> str | None:
-    """Returns the line for a mistake of the user or an error of the disk, None for any other error."""
-    return str(error) if isinstance(error, FisherSketchError) else unwritable(error)
+    """Returns the line for a mistake of the user or a disk or memory that is full, None for other errors."""
+    return str(error) if isinstance(error, FisherSketchError) else unwritable(error) or _too_large(error)
+
+
+def _too_large(error: BaseException) -> str | None:
+    asked = next((found for way in _NO_MEMORY if (found := re.search(way, str(error)))), None)
+    if not isinstance(error, MemoryError | RuntimeError) or (
+        asked is None and not isinstance(error, MemoryError)
+    ):
+        return None
+    size = f" for {asked[1]}" if asked else ""
+    return (
+        f"memory: there is not enough{size}; lower estimator.num_features or the size and number of windows, "
+        "or take a smaller model or a larger machine"
+    )
 
 
 def summary(error: BaseException) -> str:

@@ -4,13 +4,15 @@ import errno
 import json
 import math
 import os
+import re
 import shutil
 import uuid
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+_LONGEST_STEM = 180  # bytes: what file systems take, less what makes stems differ and suffixes
 _FIXES = {
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "free some space",
@@ -72,6 +74,29 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Writes a JSON file atomically: sorted keys, NaN and infinities as null, arrays as lists."""
     write_text(path, json.dumps(plain(content), indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def file_stems(names: Iterable[str]) -> list[str]:
+    """Returns a name of a file, without suffix, for each of several names; no two are alike on any system.
+
+    >>> file_stems(["c/c++", "../up", "A", "a"])
+    ['c-c++', '-up', 'A', 'a-']
+    """
+    stems: list[str] = []
+    taken = {""}
+    for name in names:
+        stem = (
+            re
+            .sub(r'[/\\:*?"<>|\x00-\x1f]', "-", name)
+            .lstrip(".")
+            .encode()[:_LONGEST_STEM]
+            .decode(errors="ignore")
+        )
+        while stem.casefold() in taken:
+            stem += "-"
+        taken.add(stem.casefold())
+        stems.append(stem)
+    return stems
 
 
 def canonical(content: Any) -> str:

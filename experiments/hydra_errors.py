@@ -39,9 +39,13 @@ def explain_hydra(error: BaseException, arguments: list[str]) -> str | None:
     if "Config group override must be a string" in str(error):
         nulls = [argument for argument in arguments if argument.endswith("=null")]
         return f"{', '.join(nulls)}: a group needs a choice; transfer=none is one, see --help for the others"
+    if isinstance(error, TypeError) and (lists := [word for word in arguments if re.match(r"\w+=\[", word)]):
+        return f"{', '.join(lists)}: a group needs the name of a choice; see --help for what there is"
     if str(error).startswith("Ambiguous value"):
         key, _, value = str(error).split("'")[1].partition("=")
         return f"{key}={value}: a list is written {key}=[{value}], and a sweep needs -m before it"
+    if isinstance(error, FileNotFoundError) and error.filename is not None:
+        return f"{error.filename}: no folder can be made there; choose another one with store=FOLDER"
     if isinstance(error, HydraException) or (isinstance(error, ValueError) and "--cfg" in str(error)):
         return " ".join(str(error).split())
     return None

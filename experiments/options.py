@@ -132,6 +132,8 @@ def _check_value(value: Any, rule: Mapping[str, Any], key: str) -> None:
         raise UserError(f"{key}={value}: must be one of {', '.join(map(str, choices))}")
     if isinstance(value, float) and math.isnan(value):
         raise UserError(f"{key}={value}: must be a number")
+    if isinstance(value, float) and math.isinf(value):
+        raise UserError(f"{key}={value}: must be finite")
     if low is not None and value < low:
         raise UserError(f"{key}={value}: must be at least {low}")
     if high is not None and value > high:

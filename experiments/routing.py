@@ -16,7 +16,7 @@ from experiments.options import option, register
 from experiments.routes.adapters import adapter_losses
 from experiments.routes.routers import picks, signature_scores, token_overlap
 from experiments.scores import interval
-from experiments.signatures import signatures_of
+from experiments.signatures import finite_domains, signatures_of
 from experiments.store import Store
 from fishersketch import align
 
@@ -66,6 +66,8 @@ def run(cfg: Config, store: Store) -> None:
         loaded = cfg.model.build(torch.device(cfg.device))
     with store.timed("domains"):
         data: DomainSet = cfg.domains.build(loaded.tokenizer)
+    with store.timed("sketch"):
+        data = finite_domains(cfg.estimator, loaded, data, cfg.seed, store)
     sources = data.domains
     if len(sources) < 2:
         raise UserError(f"domains={data.name}: has {len(sources)} domain; a route needs at least 2")

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from experiments.config import Config, EstimatorConfig
-from experiments.errors import UserError
+from experiments.errors import NotFiniteDomain, UserError
+from experiments.files import file_stems
 from experiments.models.base import LoadedModel
 from experiments.options import option, register
 from experiments.progress import progress
@@ -143,7 +144,7 @@ class _Job:
         width = self._cfg.settings.window_tokens + 1
         if self._loaded.tokenizer is None:
             raise UserError(f"model.name={self._cfg.model.name}: has no tokenizer; choose a language model")
-        if width > self._loaded.context_length:
+        if self._loaded.context_length is not None and width > self._loaded.context_length:
             raise UserError(
                 f"settings.window_tokens={width - 1}: must be less than the model's context of "
                 f"{self._loaded.context_length} tokens"
@@ -181,13 +182,20 @@ class _Job:
                 return _Ranked(source, signature, None, float("nan"))
             sample = self._read_other(source, target, target_sample)
         except FisherSketchError as error:
-            self._left_out[source.name] = str(error)
-            self._store.log.warning("left out %s: %s", source.name, error)
+            self._leave_out(source, error)
             return None
-        blocks = self.blocks(source.name, sample)
+        try:
+            blocks = self.blocks(source.name, sample)
+        except NotFiniteDomain as error:
+            self._leave_out(source, error)
+            return None
         signature = merged(blocks).signature(self._estimator.signature)
         sampling = stderr_sampling([target_blocks, blocks], self._estimator.self_terms)
         return _Ranked(source, signature, sample, float(sampling[0, 1]))
+
+    def _leave_out(self, source: Candidate, error: FisherSketchError) -> None:
+        self._left_out[source.name] = str(error)
+        self._store.log.warning("left out %s: %s", source.name, error)
 
     def _read_other(self, source: Candidate, target: Candidate, target_sample: Sample) -> Sample:
         for file in source.files & target.files:
@@ -290,10 +298,5 @@ def _noise_lines(
 def _save_signatures(store: Store, signatures: list[tuple[str, TaskSignature]]) -> None:
     folder = store.folder / "signatures"
     folder.mkdir()
-    taken: set[str] = set()
-    for name, signature in signatures:
-        stem = "".join("-" if letter in '/\\:*?"<>|' else letter for letter in name.lstrip("."))
-        while stem in taken:
-            stem += "-"
-        taken.add(stem)
+    for stem, (_, signature) in zip(file_stems([name for name, _ in signatures]), signatures, strict=True):
         signature.save(folder / f"{stem}.safetensors")

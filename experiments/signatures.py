@@ -13,12 +13,13 @@ from safetensors.torch import load_file, save
 
 from experiments.baselines import SummaryConsumer, summaries_of, summary_key
 from experiments.config import EstimatorConfig
-from experiments.domains.base import Domain
+from experiments.domains.base import Domain, DomainSet
+from experiments.errors import NotFiniteDomain, UserError
 from experiments.models.base import LoadedModel
 from experiments.one_pass import Product, make_products
 from experiments.progress import progress
 from experiments.store import Store
-from experiments.streaming import stream_terms
+from experiments.streaming import named, stream_terms
 from experiments.tensors import digest
 from fishersketch import FisherSketch, HeadTerms, SketchSpec, TaskSignature
 from fishersketch.head import output_head
@@ -86,10 +87,18 @@ def pass_over(
 
     Returns:
         The sketches and the summaries.
+
+    Raises:
+        UserError: A domain has too few windows for its self terms, or the model cannot be used on it.
     """
     spec, origin, kinds = sketch_spec(cfg, loaded, seed), provenance(cfg, loaded), summaries_of(cfg.baselines)
     found = Pass([], [], {kind: [] for kind in kinds}, {kind: [] for kind in kinds})
     for domain in progress(domains, "sketch"):
+        if cfg.self_terms == "split" and len(domain.sketch) < 2:
+            raise UserError(
+                f"estimator.self_terms=split: domain {domain.name} has 1 sketch window, and each half "
+                "needs one; raise domains.sketch_windows, or set estimator.self_terms=plain"
+            )
         parts = _parts(cfg, domain)
         products = [
             Product(
@@ -110,13 +119,43 @@ def pass_over(
         def stream(part: slice, domain: Domain = domain) -> Any:
             return stream_terms(loaded, domain.sketch[part], part.start, cfg, domain.name)
 
-        paths = make_products(products, parts, stream, store.cache)
+        with named(domain.name):
+            paths = make_products(products, parts, stream, store.cache)
         blocks = [_read(path) for path in paths[: len(parts)]]
         found.sketches.append([merged(part) for part in blocks])
         found.blocks.append([block for part in blocks for block in part])
         for kind, path in zip(kinds, paths[len(parts) :], strict=True):
             found.summaries[kind].append(path)
     return found
+
+
+def finite_domains(
+    cfg: EstimatorConfig, loaded: LoadedModel, data: DomainSet, seed: int, store: Store
+) -> DomainSet:
+    """Returns the domains on which the model gives finite values; the others are left out with a warning.
+
+    What `pass_over` makes on the way is in the cache.
+
+    Args:
+        cfg: How the domains will be sketched.
+        loaded: A causal language model.
+        data: The domains.
+        seed: Draws the projection.
+        store: The run, for its cache and log.
+
+    Raises:
+        UserError: None is left; gives the first reason.
+    """
+    reasons = {}
+    for domain in data.domains:
+        try:
+            pass_over(cfg, loaded, [domain], seed, store)
+        except NotFiniteDomain as error:
+            reasons[domain.name] = str(error)
+            store.log.warning("left out: %s", error)
+    if len(reasons) == len(data.domains):
+        raise UserError(next(iter(reasons.values())))
+    return data.without(reasons)
 
 
 def signatures_of(

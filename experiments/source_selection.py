@@ -11,10 +11,11 @@ from experiments.domains.base import DomainSet
 from experiments.errors import UserError
 from experiments.exact import as_arrays, exact_alignment
 from experiments.facts import run_facts
+from experiments.files import file_stems
 from experiments.gains import Gains, measured_gains
 from experiments.scores import score_sections, selected_score, sibling_mask
 from experiments.scoring.sketch_error import sketch_error
-from experiments.signatures import BLOCK_WINDOWS, Pass, merged, pass_over
+from experiments.signatures import BLOCK_WINDOWS, Pass, finite_domains, merged, pass_over
 from experiments.store import Store
 from fishersketch import TaskSignature, align, align_stream, relabelled_joint, stderr_sampling
 
@@ -40,11 +41,10 @@ def run(cfg: Config, store: Store) -> None:
         loaded = cfg.model.build(torch.device(cfg.device))
     with store.timed("domains"):
         data: DomainSet = cfg.domains.build(loaded.tokenizer)
-    if len(data.domains) < 3:
-        raise UserError(
-            f"domains={data.name}: has {len(data.domains)} domains; ranking sources needs at least 3"
-        )
+    _refuse_few(data)
     with store.timed("sketch"):
+        data = finite_domains(cfg.estimator, loaded, data, cfg.seed, store)
+        _refuse_few(data)
         found = pass_over(cfg.estimator, loaded, data.domains, cfg.seed, store)
         sketches = [merged(part) for part in found.sketches]
         signatures = [sketch.signature(cfg.estimator.signature) for sketch in sketches]
@@ -99,6 +99,14 @@ def run(cfg: Config, store: Store) -> None:
             metrics |= _score(scores, measured, data)
     store.write_arrays("estimators", **labels, **scores)
     store.write_metrics(metrics | {"seconds": store.seconds})
+
+
+def _refuse_few(data: DomainSet) -> None:
+    if len(data.domains) < 3:
+        why = "".join(f"; {reason}" for reason in data.not_finite.values())
+        raise UserError(
+            f"domains={data.name}: has {len(data.domains)} domains; ranking sources needs at least 3{why}"
+        )
 
 
 def _stderr_sampling(cfg: EstimatorConfig, data: DomainSet, found: Pass, store: Store) -> np.ndarray:
@@ -157,5 +165,5 @@ def _score(scores: dict[str, np.ndarray], measured: Gains, data: DomainSet) -> d
 def _save_signatures(store: Store, names: list[str], signatures: list[TaskSignature]) -> None:
     folder = store.folder / "signatures"
     folder.mkdir()
-    for name, signature in zip(names, signatures, strict=True):
-        signature.save(folder / f"{name}.safetensors")
+    for stem, signature in zip(file_stems(names), signatures, strict=True):
+        signature.save(folder / f"{stem}.safetensors")

@@ -1,15 +1,16 @@
 """One pass of token windows through a model: head terms, a batch of windows at a time."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 
 import torch
 
 from experiments.config import EstimatorConfig
-from experiments.errors import UserError
+from experiments.errors import NotFiniteDomain, UserError
 from experiments.matmul import fast_float32
 from experiments.models.base import LoadedModel
-from fishersketch.errors import FisherSketchError
+from fishersketch.errors import FisherSketchError, NotFiniteError
 from fishersketch.head import HeadTerms, iter_head_terms
 
 BATCH_WINDOWS = 8
@@ -35,8 +36,10 @@ def stream_terms(
         windows.
 
     Raises:
-        UserError: The model gives values that are not finite, or its head cannot be used; names the domain.
+        NotFiniteDomain: The model gives values that are not finite; names the domain and the windows.
+        UserError: The windows do not fit the model, or its head cannot be used; names the domain.
     """
+    _refuse_misfits(loaded, windows, domain)
     for start in range(0, len(windows), BATCH_WINDOWS):
         batch = windows[start : start + BATCH_WINDOWS].to(loaded.device)
         group = torch.arange(first_window + start, first_window + start + len(batch))
@@ -58,9 +61,43 @@ def stream_terms(
                     **whole,
                 )
         except FisherSketchError as error:
-            raise UserError(
-                f"domain {domain}, windows {start} to {start + len(batch) - 1}: {error}"
-            ) from error
+            kind = NotFiniteDomain if isinstance(error, NotFiniteError) else UserError
+            # A part of a domain is numbered on from the part before it.
+            last = first_window + start + len(batch) - 1
+            raise kind(f"domain {domain}, windows {first_window + start} to {last}: {error}") from error
+
+
+@contextmanager
+def named(domain: str) -> Generator[None, None, None]:
+    """Names the domain where sums over its head terms overflow.
+
+    Args:
+        domain: Name of the domain.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        NotFiniteDomain: They do.
+    """
+    try:
+        yield
+    except NotFiniteError as error:
+        raise NotFiniteDomain(f"domain {domain}: {error}") from error
+
+
+def _refuse_misfits(loaded: LoadedModel, windows: torch.Tensor, domain: str) -> None:
+    longest = loaded.context_length
+    if longest is not None and windows.shape[1] > longest:
+        raise UserError(
+            f"domain {domain}: windows of {windows.shape[1]} tokens, with the first for context, are longer "
+            f"than the context of {loaded.name}, {longest} tokens; lower domains.window_tokens"
+        )
+    if windows.numel() and int(windows.max()) >= loaded.vocabulary_size:
+        raise UserError(
+            f"domain {domain}: holds token {int(windows.max())} and {loaded.name} has "
+            f"{loaded.vocabulary_size} outputs; its tokenizer is another model's"
+        )
 
 
 def _label_draws(cfg: EstimatorConfig, batch: torch.Tensor) -> torch.Generator | None:

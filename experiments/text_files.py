@@ -93,6 +93,10 @@ def _json_lines(path: Path, field: str | None) -> Iterator[str]:
                 raise UserError(f"{where}: not JSON ({error.msg} at column {error.colno})") from None
             except RecursionError:
                 raise UserError(f"{where}: not JSON that can be read (nested too deep)") from None
+            except ValueError as error:
+                raise UserError(
+                    f"{where}: not JSON that can be read ({str(error).partition(';')[0]})"
+                ) from None
             if not isinstance(record, dict):
                 raise UserError(f"{where}: must be an object with the field {field or 'text'!r}")
             if field is None:
@@ -101,7 +105,18 @@ def _json_lines(path: Path, field: str | None) -> Iterator[str]:
                 raise FieldError(f"{where}: no such field; it has {', '.join(record) or 'none'}")
             if not isinstance(record[field], str):
                 raise FieldError(f"{where}: must hold text, not {record[field]!r:.40}")
+            _refuse_halves(record[field], where)
             yield record[field]
+
+
+def _refuse_halves(text: str, where: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(text[error.start]):04x}"
+        raise UserError(
+            f"{where}: holds {half}, half of a surrogate pair and no character; write it whole"
+        ) from None
 
 
 def _table(path: Path, field: str | None) -> Iterator[str]:
@@ -109,14 +124,23 @@ def _table(path: Path, field: str | None) -> Iterator[str]:
     limit = csv.field_size_limit(_LONGEST_CELL)
     try:
         with _open(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as lines:
-            rows = csv.DictReader(lines, delimiter=delimiter)
+            rows = csv.DictReader(lines, delimiter=delimiter, strict=True)
             columns = list(rows.fieldnames or [])
+            if len(set(columns)) < len(columns):
+                raise UserError(f"{path}: names a column twice; it has {', '.join(columns)}")
             for row in rows:
+                if None in row:
+                    raise UserError(
+                        f"{path}, line {rows.line_num}: has more cells than there are columns; put text "
+                        "with a delimiter in quotes"
+                    )
                 if field is None:
                     held = {name: row[name] for name in columns if not _is_number(row[name])}
                     field = _only_text(held, f"{path}, line {rows.line_num}")
                 if field not in columns:
                     raise FieldError(f"{path}: no such column; it has {', '.join(columns) or 'none'}")
+                if "\0" in (row[field] or ""):
+                    raise UserError(f"{path}, line {rows.line_num}: holds binary data, not text; convert it")
                 if row[field]:
                     yield row[field]
     except csv.Error as error:

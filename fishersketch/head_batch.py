@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fishersketch.errors import FisherSketchError
+from fishersketch.errors import FisherSketchError, NotFiniteError
 from fishersketch.head_capture import capture_head, output_head
 from fishersketch.head_labels import Positions, draw_labels, predicted_positions
 from fishersketch.head_outputs import check_outputs, raw_outputs
@@ -68,7 +68,7 @@ class HeadBatch:
         raw = raw_outputs(self.head, self.hidden[rows], self.activations[rows], out)
         probabilities, buffer = self.transform.probabilities(raw)
         # One entry that is NaN or +inf makes a row's softmax NaN throughout, so a column shows every bad row.
-        _check_finite(probabilities[:, :1], "logits", self, rows.start)
+        _check_finite(probabilities[:, :1], "logits", self.head, self, rows.start)
         labels = self.positions.target[rows]
         if self.uniforms is not None:
             labels = draw_labels(
@@ -114,7 +114,7 @@ def prepare_batch(
     capture = capture_head(model, head, inputs, positions.shape, int(positions.index[0]))
     hidden = capture.hidden.flatten(0, -2)[positions.index.to(capture.hidden.device)].to(device)
     batch = HeadBatch(name, head, capture.transform, hidden, hidden.to(dtype), positions.to(device), uniforms)
-    _check_finite(batch.activations, "activations", batch, 0)
+    _check_finite(batch.activations, "activations", model, batch, 0)
     formed = raw_outputs(head, hidden[:1], batch.activations[:1])[0]
     check_outputs(head, name, formed, capture.first_output)
     return batch
@@ -154,11 +154,19 @@ def _check_model(model: nn.Module, inputs: Mapping[str, Any], label_dimensions: 
             )
 
 
-def _check_finite(values: Tensor, what: str, batch: HeadBatch, offset: int) -> None:
+def _check_finite(values: Tensor, what: str, made_by: nn.Module, batch: HeadBatch, offset: int) -> None:
     bad = values.isfinite().all(dim=1).logical_not()
     if bool(bad.any()):
         where = batch.positions.describe(offset + int(bad.nonzero()[0]))
-        dtype = batch.hidden.dtype
-        half = dtype in (torch.float16, torch.bfloat16)
-        cause = f"{dtype} overflows, so load the model in float32" if half else "check weights and inputs"
-        raise FisherSketchError(f"{batch.model_name} gives {what} that are not finite at {where}: {cause}")
+        owner = "its head's " if made_by is batch.head else "its "
+        cause = _cause(made_by, owner, batch.hidden.dtype)
+        raise NotFiniteError(f"{batch.model_name} gives {what} that are not finite at {where}: {cause}")
+
+
+def _cause(made_by: nn.Module, owner: str, dtype: torch.dtype) -> str:
+    for name, weight in made_by.named_parameters():
+        if not bool(weight.isfinite().all()):
+            return f"{owner}{name} holds NaN or infinite values, so load whole weights"
+    if dtype in (torch.float16, torch.bfloat16):
+        return f"{dtype} overflows, so load the model in float32"
+    return "check weights and inputs"

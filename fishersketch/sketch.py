@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from fishersketch.errors import FisherSketchError
+from fishersketch.errors import FisherSketchError, NotFiniteError
 from fishersketch.provenance import describe_difference, json_values
 from fishersketch.samples import all_finite, check_samples, sequence_lengths, working_dtype
 from fishersketch.sequence_features import sequence_chunks
@@ -263,8 +263,8 @@ class FisherSketch:
 def _refuse_not_finite(activations: torch.Tensor, errors: torch.Tensor) -> NoReturn:
     for name, rows in (("activations", activations), ("errors", errors)):
         if not all_finite(rows):
-            raise FisherSketchError(
+            raise NotFiniteError(
                 f"{name} hold NaN or infinite values: the model overflowed; load it in float32 or bfloat16 "
                 "rather than float16"
             )
-    raise FisherSketchError("features overflow float32: scale activations and errors down, or give float64")
+    raise NotFiniteError("features overflow float32: scale activations and errors down, or give float64")

@@ -435,13 +435,13 @@ def test_values_that_are_not_finite_are_placed() -> None:
     model = tiny(dtype=torch.float16)
     with torch.no_grad():
         model.embed.weight[6] = torch.inf
-    place = "TinyLM gives activations that are not finite at batch row 1, position 1: torch.float16 overflows"
+    place = "activations that are not finite at batch row 1, position 1: its embed.weight holds NaN or inf"
     with pytest.raises(FisherSketchError, match=place):
         head_terms(model, {"input_ids": ids}, ids)
     model = tiny(dtype=torch.float32)
     with torch.no_grad():
         model.lm_head.weight.fill_(torch.nan)  # type: ignore[operator]
-    place = "TinyLM gives logits that are not finite at batch row 0, position 0: check weights and inputs"
+    place = "TinyLM gives logits that are not finite at batch row 0, position 0: its head's weight holds NaN"
     with pytest.raises(FisherSketchError, match=place):
         head_terms(model, {"input_ids": ids}, ids)
     model = tiny(dtype=torch.float32)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -56,6 +56,7 @@ class DomainSet:
         dropped: Number of held-out spans dropped for it, by domain.
         siblings: Names of domains that share text by descent, by family; two or more in each.
         left_out: Number of documents left to an earlier domain of the set that holds them too, by domain.
+        not_finite: Reason of each domain that was taken out, as the model gives no finite values on it.
     """
 
     name: str
@@ -64,6 +65,26 @@ class DomainSet:
     dropped: dict[str, int]
     siblings: dict[str, list[str]]
     left_out: dict[str, int]
+    not_finite: dict[str, str] = field(default_factory=dict)
+
+    def without(self, reasons: dict[str, str]) -> "DomainSet":
+        """Returns the set without domains on which a model gives no finite values.
+
+        Args:
+            reasons: Why, by domain.
+        """
+        kept = [place for place, domain in enumerate(self.domains) if domain.name not in reasons]
+        families = {
+            family: [name for name in members if name not in reasons]
+            for family, members in self.siblings.items()
+        }
+        return replace(
+            self,
+            domains=[self.domains[place] for place in kept],
+            overlap=self.overlap[np.ix_(kept, kept)],
+            siblings={family: members for family, members in families.items() if len(members) > 1},
+            not_finite=self.not_finite | reasons,
+        )
 
 
 @dataclass

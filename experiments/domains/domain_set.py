@@ -56,6 +56,9 @@ class DomainSetConfig:
                 f"{key}.sketch_windows={self.sketch_windows}: must be at most "
                 f"{key}.train_windows={self.train_windows}"
             )
+        for name in self.entries:
+            if not name.strip():
+                raise UserError(f"{key}.entries: has a domain without a name")
         known = {
             "include": set(self.entries),
             "groups": {source.group for source in self._sources(key).values()},
@@ -108,8 +111,13 @@ class DomainSetConfig:
             The domains, with the overlap of their texts before any span was dropped.
 
         Raises:
-            UserError: A source cannot be read, or a domain has too few tokens.
+            UserError: There is no tokenizer, a source cannot be read, a domain has too few tokens, or two
+                domains are the same.
         """
+        if tokenizer is None:
+            raise UserError(
+                f"{key}={self.name}: are texts, and a model of images reads none; choose a language model"
+            )
         self.check(key)
         width = tokens_per_window(tokenizer, self.window_tokens)
         sources = self._expanded(key)
@@ -146,6 +154,7 @@ class DomainSetConfig:
                     held_out=cut_windows(ids, tokenizer, self.held_out_windows, self.window_tokens),
                 )
             )
+        _refuse_twins(key, domains)
         families = {
             family: [name for name in members if name in sources] for family, members in self.siblings.items()
         }
@@ -184,3 +193,13 @@ def _refuse_unknown(key: str, names: list[str], known: set[str]) -> None:
     for name in names:
         if name not in known:
             raise UserError(f"{key}: there is no {name!r}; known: {', '.join(sorted(known))}")
+
+
+def _refuse_twins(key: str, domains: list[Domain]) -> None:
+    seen: dict[str, str] = {}
+    for domain in domains:
+        twin = seen.setdefault(domain.digest["train"], domain.name)
+        if twin != domain.name:
+            raise UserError(
+                f"{key}.entries.{domain.name}: holds the same text as {twin}; leave one of them out"
+            )

@@ -9,6 +9,7 @@ from omegaconf import MISSING
 from experiments.domains.base import Source
 from experiments.errors import UserError
 from experiments.options import option, register
+from experiments.paths import user_path
 from experiments.text_files import SUFFIXES, FieldError, is_text_file, texts
 
 
@@ -46,7 +47,7 @@ class LocalText(Source):
                 raise UserError(f"{key}.path: {error}") from None
 
     def _files(self, key: str) -> list[Path]:
-        path = Path(self.path).expanduser()
+        path = user_path(self.path, f"{key}.path")
         if path.is_file():
             return [path]
         if not path.is_dir():

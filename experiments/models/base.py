@@ -7,9 +7,12 @@ from typing import Any
 import torch
 
 from experiments.errors import UserError
+from experiments.failures import summary
 from experiments.hashes import short_hash
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# Of the largest logit: what summing two rows of a batch in other orders may round.
+_ROUNDING = {torch.float32: 1e-4, torch.bfloat16: 0.05, torch.float16: 0.01}
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class LoadedModel:
         tokenizer_fingerprint: Hash of the tokenizer; empty without one.
         device: Where inputs go.
         vocabulary_size: Outputs of the head, K.
-        context_length: Longest input, in tokens.
+        context_length: Longest input, in tokens; None where the model has no limit.
     """
 
     name: str
@@ -34,21 +37,26 @@ class LoadedModel:
     tokenizer_fingerprint: str
     device: torch.device
     vocabulary_size: int
-    context_length: int
+    context_length: int | None
 
 
 def loaded_causal_lm(name: str, model: Any, tokenizer: Any, fingerprint: str) -> LoadedModel:
-    """Returns a transformers causal language model with the facts that its config and tokenizer give."""
+    """Returns a transformers causal language model with the facts that its config and tokenizer give.
+
+    Raises:
+        UserError: The model looks ahead, as an encoder does.
+    """
     text_config = model.config.get_text_config()
+    _refuse_looking_ahead(f"model.name={name}", model.eval())
     return LoadedModel(
         name=name,
-        model=model.eval(),
+        model=model,
         tokenizer=tokenizer,
         fingerprint=fingerprint,
         tokenizer_fingerprint=tokenizer_fingerprint(tokenizer),
         device=model.get_input_embeddings().weight.device,
         vocabulary_size=model.get_output_embeddings().weight.shape[0],
-        context_length=text_config.max_position_embeddings,
+        context_length=getattr(text_config, "max_position_embeddings", None),
     )
 
 
@@ -68,20 +76,23 @@ def read_causal_lm(
         The model and the tokenizer.
 
     Raises:
-        UserError: It cannot be read, or some of its weights are missing.
+        UserError: It cannot be read, is kept as a pickle, or some of its weights are missing.
     """
-    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     where_from["trust_remote_code"] = False
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **where_from)
         both: Any = AutoModelForCausalLM.from_pretrained(
-            source, dtype=DTYPES[dtype], device_map=device_map, output_loading_info=True, **where_from
+            source,
+            dtype=DTYPES[dtype],
+            device_map=device_map,
+            output_loading_info=True,
+            use_safetensors=True,
+            **where_from,
         )
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise UserError(f"{where}: cannot be loaded: {reason}") from error
+    except Exception as error:  # a broken file may raise anything inside transformers
+        raise UserError(f"{where}: cannot be loaded: {_reason(error)}") from error
     model, report = both
     # transformers fills missing weights with random numbers and a warning.
     if report["missing_keys"]:
@@ -95,3 +106,32 @@ def tokenizer_fingerprint(tokenizer: Any) -> str:
     return short_hash(
         backend.to_str() if backend is not None else json.dumps(sorted(tokenizer.get_vocab().items()))
     )
+
+
+def _reason(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines or isinstance(error, KeyError | TypeError | AttributeError):
+        return f"its files are not as save_pretrained writes them ({summary(error)})"
+    if "ignore_mismatched_sizes" in lines[0]:
+        return "its weights have other shapes than its config.json says"
+    if "backend tokenizer" in lines[0]:
+        return "there is no tokenizer beside its weights"
+    if "model.safetensors" in lines[0]:
+        return f"{lines[0].rstrip('.')}; weights are read from safetensors alone, so convert others to it"
+    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+
+
+@torch.no_grad()
+def _refuse_looking_ahead(where: str, model: Any) -> None:
+    """Compares the logits at a token under two tokens that may follow it.
+
+    Raises:
+        UserError: They differ.
+    """
+    weight = model.get_input_embeddings().weight
+    ids = torch.tensor([[0, 1], [0, 2]], device=weight.device)
+    first, second = model(input_ids=ids, use_cache=False).logits[:, 0].float()
+    if float((first - second).abs().max()) > _ROUNDING.get(weight.dtype, 1e-4) * float(first.abs().max()):
+        raise UserError(
+            f"{where}: what it predicts depends on the token to predict; give a causal language model"
+        )

@@ -1,7 +1,6 @@
 """A language model in a local folder, as `save_pretrained` writes it."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from omegaconf import MISSING
@@ -10,6 +9,7 @@ from experiments.errors import UserError
 from experiments.hashes import file_hash, short_hash
 from experiments.models.base import DTYPES, LoadedModel, loaded_causal_lm, read_causal_lm
 from experiments.options import option, register
+from experiments.paths import user_path
 
 
 @register("model", "local_causal_lm")
@@ -27,13 +27,13 @@ class LocalCausalLM:
         Raises:
             UserError: The folder is missing or holds no such model.
         """
-        folder = Path(self.path).expanduser()
+        folder = user_path(self.path, "model.path")
         if not (folder / "config.json").is_file():
             raise UserError(f"model.path={self.path}: no config.json in it; give a folder of save_pretrained")
         model, tokenizer = read_causal_lm(
             str(folder), f"model.path={self.path}", self.dtype, local_files_only=True
         )
-        weights = sorted(path for path in folder.iterdir() if path.suffix in {".safetensors", ".bin"})
+        weights = sorted(path for path in folder.iterdir() if path.suffix == ".safetensors")
         origin = [
             part for path in [folder / "config.json", *weights] for part in (path.name, file_hash(path))
         ]

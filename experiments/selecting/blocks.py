@@ -12,7 +12,7 @@ from experiments.config import EstimatorConfig
 from experiments.models.base import LoadedModel
 from experiments.selecting.reading import BLOCKS
 from experiments.signatures import provenance, sketch_spec
-from experiments.streaming import stream_terms
+from experiments.streaming import named, stream_terms
 from experiments.tensors import digest
 from fishersketch import FisherSketch
 
@@ -39,7 +39,7 @@ def block_sketches(
         The `BLOCKS` sketches; merged they are the text's.
 
     Raises:
-        UserError: The model gives values that are not finite.
+        NotFiniteDomain: The model gives values that are not finite.
     """
     spec, origin = sketch_spec(cfg, loaded, seed), provenance(cfg, loaded)
     bounds = [round(block * len(windows) / BLOCKS) for block in range(BLOCKS + 1)]
@@ -50,7 +50,8 @@ def block_sketches(
         for block, (start, stop) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
             sketch = FisherSketch(spec, origin)
             for terms in stream_terms(loaded, windows[start:stop], start, cfg, name):
-                sketch.update(terms.activations, terms.errors, terms.group)
+                with named(name):
+                    sketch.update(terms.activations, terms.errors, terms.group)
             state, header = sketch.state()
             tensors |= {f"{block}.{key}": tensor for key, tensor in state.items()}
             headers.append(header)

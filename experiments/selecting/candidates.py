@@ -11,6 +11,7 @@ from typing import Any, cast
 from experiments.domains.base import Source
 from experiments.errors import UserError
 from experiments.options import build_kind
+from experiments.paths import user_path
 from experiments.text_files import SUFFIXES, FieldError, is_text_file, texts
 
 SIGNATURE = ".safetensors"
@@ -52,7 +53,7 @@ def find_target(value: Any, field: str | None) -> Candidate:
         if len(found) > 1:
             raise UserError(f"target: is {len(found)} domains; set value to one of its split_by field")
         return found[0]
-    path = Path(str(value)).expanduser()
+    path = user_path(str(value), "target")
     if path.suffix == SIGNATURE:
         raise UserError(
             f"target={value}: a signature, not a text; `python -m fishersketch library nearest` ranks those"
@@ -86,7 +87,7 @@ def find_sources(value: Any, field: str | None) -> tuple[list[Candidate], dict[s
         if not found:
             raise UserError("sources=[]: must name at least one file, folder or glob")
         return _named(_once(found)), {}
-    path = Path(str(value)).expanduser()
+    path = user_path(str(value), "sources")
     if not path.is_dir():
         return _named(_of_item(value, field)), {}
     inside = sorted(child for child in path.iterdir() if not child.name.startswith("."))
@@ -103,7 +104,7 @@ def find_sources(value: Any, field: str | None) -> tuple[list[Candidate], dict[s
 
 
 def _of_item(item: Any, field: str | None) -> list[Candidate]:
-    path = Path(str(item)).expanduser()
+    path = user_path(str(item), "sources")
     if path.exists():
         return [_of_path(path, "sources", field)]
     if not has_magic(str(item)):
