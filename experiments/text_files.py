@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, AnyStr
 
 from experiments.errors import UserError
 
@@ -16,7 +16,7 @@ from experiments.errors import UserError
 BLOCK_CHARACTERS = 1 << 20
 SUFFIXES = (".txt", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 _LIKELY = ("text", "content")
-_LONGEST_CELL = 1 << 30
+_LONGEST_LINE = 1 << 28  # bytes or characters of a line of JSON or a cell of a table, all in memory at once
 
 
 class FieldError(UserError):
@@ -79,9 +79,21 @@ def _plain(path: Path, field: str | None) -> Iterator[str]:
             yield "".join(block)
 
 
+def _lines(file: IO[AnyStr], path: Path) -> Iterator[AnyStr]:
+    """Yields the lines of a file as iterating over it does.
+
+    Raises:
+        UserError: Memory may not hold one.
+    """
+    while line := file.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise UserError(f"{path}: has a line longer than {_LONGEST_LINE >> 20} MiB; divide it")
+        yield line
+
+
 def _json_lines(path: Path, field: str | None) -> Iterator[str]:
     with _open(path) as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(_lines(file, path), start=1):
             if not line.strip():
                 continue
             where = f"{path}, line {number}"
@@ -121,10 +133,10 @@ def _refuse_halves(text: str, where: str) -> None:
 
 def _table(path: Path, field: str | None) -> Iterator[str]:
     delimiter = "\t" if _kind(path) == ".tsv" else ","
-    limit = csv.field_size_limit(_LONGEST_CELL)
+    limit = csv.field_size_limit(_LONGEST_LINE)
     try:
         with _open(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as lines:
-            rows = csv.DictReader(lines, delimiter=delimiter, strict=True)
+            rows = csv.DictReader(_lines(lines, path), delimiter=delimiter, strict=True)
             columns = list(rows.fieldnames or [])
             if len(set(columns)) < len(columns):
                 raise UserError(f"{path}: names a column twice; it has {', '.join(columns)}")
