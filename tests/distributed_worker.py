@@ -10,6 +10,14 @@ from fishersketch import FisherSketch, FisherSketchError, SketchSpec, merge_rank
 
 def main(folder: str, case: str) -> None:
     distributed.init_process_group("gloo")
+    try:
+        work(folder, case)
+        distributed.barrier()  # none leaves while another still talks to it
+    finally:
+        distributed.destroy_process_group()
+
+
+def work(folder: str, case: str) -> None:
     rank, count = distributed.get_rank(), distributed.get_world_size()
     seed = rank if case == "other seeds" else 0
     spec = SketchSpec(6, 10, 64, seed=seed)

@@ -109,6 +109,8 @@ class HubDataset(Source):
             for setting, field in (("field", self.field), ("split_by", self.split_by)):
                 if field is not None and field not in row:
                     raise UserError(f"{key}.{setting}={field}: {self.repo} has {', '.join(row)}")
+            if not isinstance(row[self.field], str):
+                raise UserError(f"{key}.field={self.field}: must hold text, not {row[self.field]!r:.40}")
             yield row
 
 

