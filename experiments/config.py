@@ -89,12 +89,18 @@ class EstimatorConfig:
         """Checks what concerns several fields.
 
         Raises:
-            UserError: For a stream or a baseline named twice, or streams that sequences do not have.
+            UserError: For a stream or a baseline named twice, streams that sequences do not have, or a single
+                window to split.
         """
         for name in ("extra_streams", "baselines"):
             values = getattr(self, name)
             if len(set(values)) < len(values):
                 raise UserError(f"{key}.{name}={values}: names one twice")
+        if self.exact_windows == 1 and self.self_terms == "split":
+            raise UserError(
+                f"{key}.exact_windows=1: split self terms need a window of each half; give 2 or more, "
+                f"0 for none, or {key}.self_terms=plain"
+            )
         if self.extra_streams and self.sample_unit != "token":
             raise UserError(
                 f"{key}.sample_unit={self.sample_unit}: has no extra streams; set {key}.extra_streams=[]"

@@ -25,6 +25,7 @@ SETTINGS = [
     ("store=null", "store=null: must not be null"),
     ("estimator=[1]", r"estimator=\[1\]: a group needs the name of a choice; see --help for what there is"),
     ("estimator.num_features=1e12", r"estimator\.num_features=1000000000000\.0: must be an integer"),
+    ("estimator.exact_windows=1", r"estimator\.exact_windows=1: split self terms need a window of each .*"),
     ("estimator.exact_windows=-1", r"estimator\.exact_windows=-1: must be at least 0"),
     ("estimator.self_terms=half", r"estimator\.self_terms=half: must be one of split, plain"),
     ("estimator.signature=int2", r"estimator\.signature=int2: must be one of float32, int8, int4"),

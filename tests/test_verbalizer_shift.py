@@ -217,8 +217,8 @@ SHORT = [
 ]
 
 
-def words(number: int) -> str:
-    return " ".join(f"w{100 * number + (7 * n * n + n) % 61}" for n in range(900))
+def words(number: int, kind: int = 0) -> str:
+    return " ".join(f"w{50 * number + 10 * kind + (7 * n * n + (kind + 1) * n) % 61}" for n in range(900))
 
 
 def run_tiny(folder: Path, bodies: dict[str, str], **environment: str) -> tuple[Path, dict]:
@@ -259,14 +259,14 @@ def test_the_job_runs_whole_on_a_tiny_model(tmp_path):
 
 def test_labelled_data_sets_of_the_hub_take_the_place_of_packages(tmp_path):
     repos = {}
-    for repo, field in (
+    for start, (repo, field) in enumerate((
         ("stanfordnlp/sst2", "sentence"),
         ("stanfordnlp/imdb", "text"),
         ("fancyzhx/ag_news", "text"),
-    ):
+    )):
         repos[repo] = tmp_path / repo
         repos[repo].mkdir(parents=True)
-        rows = [{field: words(label), "label": label} for label in (0, 1, 2)]
+        rows = [{field: words(label, start), "label": label} for label in (0, 1, 2)]
         (repos[repo] / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     shift = TINY_SHIFT.format(domains="labelled_hub", classes="sst2_negative, sst2_positive")
     with serve_hub(repos) as endpoint:
