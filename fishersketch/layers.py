@@ -1,6 +1,6 @@
 """Activations and back-propagated errors of inner linear layers, from one forward and one backward pass."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -112,17 +112,3 @@ def summed_loss(model: nn.Module, inputs: Mapping[str, Any], labels: Tensor) -> 
     if kept.dtype in (torch.float16, torch.bfloat16):
         kept = kept.float()
     return nn.functional.cross_entropy(kept, positions.target, reduction="sum")
-
-
-def sample_rows(
-    terms: Mapping[str, tuple[Tensor, Tensor]], first: int
-) -> Iterable[tuple[str, Tensor, Tensor, Tensor]]:
-    """Yields each layer's terms as rows: name, activations (N, d), errors (N, K) and group (N,).
-
-    Args:
-        terms: what `layer_terms` gave.
-        first: the number of the batch's first row.
-    """
-    for name, (activations, errors) in terms.items():
-        group = torch.arange(first, first + len(errors)).repeat_interleave(errors.shape[1])
-        yield name, activations.flatten(0, 1), errors.flatten(0, 1), group

@@ -44,6 +44,7 @@ def selected_score(
     splits: int = 200,
     seed: int = 0,
     reference: str = "joint",
+    sums: bool = True,
 ) -> dict[str, Any]:
     """Chooses the best of many scores on a random half of the targets and reports it on the other half.
 
@@ -58,6 +59,7 @@ def selected_score(
         splits: Number of random halvings.
         seed: Seed of the halvings.
         reference: What the chosen score is compared with, one of ``estimators``.
+        sums: Whether sums of two estimators are offered as well.
 
     Returns:
         For each criterion, ``by_top1`` (ties: lower mean regret) and ``by_mean_regret``: ``chosen``, the
@@ -79,7 +81,7 @@ def selected_score(
     total = len(truth)
     if total < 4:
         raise UserError(f"selected score: {total} targets; halves of them need at least 4")
-    scores = combined_scores(estimators)
+    scores = combined_scores(estimators) if sums else dict(estimators)
     names = list(scores)
     gains = np.where(valid, truth.T, 0.0)
     top1 = np.stack([picks.top_k(scores[name].T, gains, valid, 1) for name in names])  # (N, T)
