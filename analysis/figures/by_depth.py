@@ -2,6 +2,7 @@
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from analysis import style
 
@@ -38,6 +39,7 @@ def draw(frame: pd.DataFrame, value: str, axis: str, caption: str, level: float 
         )
     if level is not None:
         axes.axhline(level, color=style.MUTED, linewidth=0.9)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("block, from the input to the output")
     axes.set_ylabel(axis)
     style.grid(axes)
