@@ -20,7 +20,8 @@ from experiments.store import Store
 from experiments.streaming import stream_terms
 from fishersketch import FisherSketch, SketchSpec, align, exact_align
 
-# Weights, and what their activations and errors are rounded to: never wider than they come. The first is the truth.
+# Weights, and what their activations and errors are rounded to: never wider than they come.
+# The first of both is the truth.
 FORMATS = {
     "float64": ("float64", "float32", "bfloat16"),
     "float32": ("float32", "bfloat16"),
@@ -31,7 +32,7 @@ Task = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def run(cfg: Config, store: Store) -> None:
-    """Aligns the same windows in every format, exactly and by one draw of features, and compares with float64.
+    """Aligns the same windows in every format, exactly and by one draw of features, against float64.
 
     A sketch is compared with the sketch of the same draw, so that its error is that of the format alone.
 
