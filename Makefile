@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check lint types test test-slow chaos docs paper results-source-selection record-source-selection
+.PHONY: check lint types test test-slow chaos soak docs paper results-source-selection record-source-selection
 
 check: lint types
 
@@ -14,9 +14,14 @@ types:
 test:
 	$(PYTHON) -m pytest
 
-# Fifty kills at random moments, half an hour on two cores; goes on with its record.
+# Fifty kills at random moments, half an hour on two cores, going on with its record; then other ends (as root).
 chaos:
 	$(PYTHON) -m tests.chaos results/chaos
+	$(PYTHON) -m tests.chaos_ends results/chaos
+
+# Ten million tokens at constant memory: most of an hour on a core of its own.
+soak:
+	$(PYTHON) -m tests.soak results/soak
 
 test-slow:
 	$(PYTHON) -m pytest -m slow

@@ -5,6 +5,8 @@ on a tiny random model gets SIGKILL at a moment drawn evenly over the time in wh
 its cache, and the same command then runs to its end. What has to hold: metrics and arrays equal those of the
 undisturbed run, nothing that was in the cache is written again, and no file is left that was being written.
 The record gets one JSON file, after every kill; a record that is there is gone on with.
+
+`tests/chaos_ends.py` ends runs in other ways.
 """
 
 import itertools
@@ -39,15 +41,15 @@ def main(record: Path, kills: int = 50) -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder)
-        wanted = _finished(folder, "undisturbed")
-        times = [written for _, written in _files(folder / "undisturbed-cache").values()]
+        wanted = finished(folder, "undisturbed")
+        times = [written for _, written in files(folder / "undisturbed-cache").values()]
         seconds = (max(times) - min(times)) / 1e9
         held["seconds_of_filling_the_cache"] = round(seconds, 1)
         for number in range(len(held["kills"]), kills):
             held["kills"].append(_kill(folder, number, seconds, wanted))
             file.write_text(json.dumps(held, indent=1) + "\n")
             print(held["kills"][-1], flush=True)
-    wrong = [kill for kill in held["kills"] if not kill["equal"] or kill["rewritten"] or kill["left"]]
+    wrong = [kill for kill in held["kills"] if not kill["equal"] or redone(kill["rewritten"]) or kill["left"]]
     amid = [kill for kill in held["kills"] if 0 < kill["in_cache"] < kill["in_the_end"]]
     print(f"{len(held['kills'])} kills, {len(amid)} of them amid the work; {len(wrong)} went wrong")
     return len(wrong)
@@ -73,9 +75,9 @@ def prepare(folder: Path) -> None:
         path.write_text(body)
 
 
-def start(folder: Path, name: str) -> subprocess.Popen:
+def start(folder: Path, name: str, *more: str) -> subprocess.Popen:
     line = [sys.executable, "run.py", "--config-dir", str(folder / "conf"), "model=tiny", "domains=twelve"]
-    line += ["smoke=true", "transfer.learning_rate=1e-2", f"store={folder}/{name}"]
+    line += ["smoke=true", "transfer.learning_rate=1e-2", f"store={folder}/{name}", *more]
     environment = {"FISHERSKETCH_CACHE": str(folder / f"{name}-cache"), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         line,
@@ -87,19 +89,22 @@ def start(folder: Path, name: str) -> subprocess.Popen:
     )
 
 
-def _finished(folder: Path, name: str) -> tuple[dict, dict]:
-    """Runs to the end; gives metrics without times, and arrays."""
+def finished(folder: Path, name: str) -> tuple[dict, dict]:
+    """Runs to the end; gives the results."""
     run = start(folder, name)
     _, errors = run.communicate()
     if run.returncode:
         raise SystemExit(f"{name}: exit code {run.returncode}\n{errors.decode()}")
-    metrics = max((folder / name).rglob("metrics.json"))
+    return results(max((folder / name).rglob("metrics.json")).parent)
+
+
+def results(run: Path) -> tuple[dict, dict]:
+    """Metrics of a run without times, and arrays."""
+    metrics = json.loads((run / "metrics.json").read_text())
     arrays = {
-        f"{path.stem}.{key}": array
-        for path in metrics.parent.rglob("*.npz")
-        for key, array in np.load(path).items()
+        f"{path.stem}.{key}": array for path in run.rglob("*.npz") for key, array in np.load(path).items()
     }
-    return {key: value for key, value in json.loads(metrics.read_text()).items() if key != "seconds"}, arrays
+    return {key: value for key, value in metrics.items() if key != "seconds"}, arrays
 
 
 def _kill(folder: Path, number: int, seconds: float, wanted: tuple[dict, dict]) -> dict:
@@ -108,7 +113,7 @@ def _kill(folder: Path, number: int, seconds: float, wanted: tuple[dict, dict]) 
         moment = random.Random(name).uniform(0, seconds)
         cache = folder / f"{name}-cache"
         run = start(folder, name)
-        while run.poll() is None and not _files(cache):
+        while run.poll() is None and not files(cache):
             time.sleep(0.01)
         with suppress(subprocess.TimeoutExpired):
             run.wait(moment)
@@ -116,27 +121,39 @@ def _kill(folder: Path, number: int, seconds: float, wanted: tuple[dict, dict]) 
             break
     os.killpg(run.pid, signal.SIGKILL)
     run.communicate()
-    before = _files(cache)
-    metrics, arrays = _finished(folder, name)
-    after = _files(cache)
+    before = files(cache)
+    metrics, arrays = finished(folder, name)
+    after = files(cache)
     return {
         "seconds": round(moment, 2),
         "attempts": attempt + 1,
-        "equal": metrics == wanted[0] and _equal(arrays, wanted[1]),
+        "equal": equal((metrics, arrays), wanted),
         "in_cache": len(before),
         "in_the_end": len(after),
-        "rewritten": [path for path, when in before.items() if after.get(path) != when],
+        "rewritten": changed(before, after),
         "left": [str(path) for path in cache.rglob(".*") if path.is_file()],
     }
 
 
-def _equal(mine: dict, theirs: dict) -> bool:
-    return mine.keys() == theirs.keys() and all(
-        np.array_equal(mine[key], theirs[key], equal_nan=mine[key].dtype.kind == "f") for key in mine
+def equal(one: tuple[dict, dict], other: tuple[dict, dict]) -> bool:
+    """Whether two runs have the same metrics and arrays, NaN where the other has NaN."""
+    mine, theirs = one[1], other[1]
+    return (
+        one[0] == other[0]
+        and mine.keys() == theirs.keys()
+        and all(np.array_equal(mine[key], theirs[key], equal_nan=mine[key].dtype.kind == "f") for key in mine)
     )
 
 
-def _files(cache: Path) -> dict[str, tuple[int, int]]:
+def redone(rewritten: list[str]) -> list[str]:
+    """Artefacts that were written again.
+
+    A key is written before its artefact, so that of an artefact cut short is rightly written again.
+    """
+    return [path for path in rewritten if not path.endswith(".key.json")]
+
+
+def files(cache: Path) -> dict[str, tuple[int, int]]:
     """Finished files of a cache, with their inode and time of writing."""
     found = (path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock")
     return {
@@ -144,6 +161,11 @@ def _files(cache: Path) -> dict[str, tuple[int, int]]:
         for path in found
         if not path.name.startswith(".")
     }
+
+
+def changed(before: dict[str, tuple[int, int]], after: dict[str, tuple[int, int]]) -> list[str]:
+    """Files that are not what they were."""
+    return [path for path, when in before.items() if after.get(path) != when]
 
 
 if __name__ == "__main__":
