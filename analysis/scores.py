@@ -16,6 +16,7 @@ COLUMNS = (
     "matrix_p_spearman",
     "p_top1_against_joint",
     "p_regret_against_joint",
+    "p_spearman_against_joint",
     "undefined_scores",
 )
 CEILINGS = {
@@ -107,10 +108,11 @@ def chosen_score(run: RunFolder) -> pd.DataFrame:
     held = run.metrics.get("selected_score") or {}
     columns = ["chosen", "chosen_share", "top1", "top1_reference", "p_top1_against_joint"]
     columns += ["mean_regret", "mean_regret_reference", "p_regret_against_joint"]
+    columns += ["mean_spearman", "mean_spearman_reference", "p_spearman_against_joint"]
     rows = [
         {"chosen by": criterion.replace("_", " ")}
         | {key: held[f"by_{criterion}"].get(key) for key in columns}
-        for criterion in ("top1", "mean_regret")
+        for criterion in ("top1", "mean_regret", "mean_spearman")
         if f"by_{criterion}" in held
     ]
     return pd.DataFrame(rows, columns=["chosen by", *columns])

@@ -82,7 +82,7 @@ def test_a_better_score_is_found_and_reported_on_other_targets():
         "bad": noisy(gain, "c", 9.0),
     }
     found = selected_score(estimators, gain)
-    for criterion in ("by_top1", "by_mean_regret"):
+    for criterion in ("by_top1", "by_mean_regret", "by_mean_spearman"):
         report = found[criterion]
         assert report["chosen"] == "good" and report["chosen_share"] > 0.9
         assert report["top1"] == pytest.approx(
@@ -91,6 +91,10 @@ def test_a_better_score_is_found_and_reported_on_other_targets():
         assert report["top1_reference"] == pytest.approx(score_table(estimators, gain)["top1"]["joint"])
         assert report["p_top1_against_joint"] < 0.01 and report["p_regret_against_joint"] < 0.01
         assert report["top1_difference_interval"][0] > 0 and report["regret_difference_interval"][1] < 0
+        assert report["p_spearman_against_joint"] < 0.01 and report["spearman_difference_interval"][0] > 0
+        assert report["mean_spearman_reference"] == pytest.approx(
+            score_table(estimators, gain)["mean_spearman"]["joint"]
+        )
     assert found["n_scores"] == 3 + 2 * 3
 
 

@@ -10,10 +10,11 @@ import numpy as np
 from experiments.draws import permutations
 from experiments.errors import UserError
 from experiments.scoring import bootstrap, candidates, picks
+from experiments.scoring.correlation import spearman
 from experiments.scoring.sign_flip import paired_test
 from experiments.scoring.targets import mean
 
-_CRITERIA = ("top1", "mean_regret")
+_CRITERIA = ("top1", "mean_regret", "mean_spearman")
 
 
 def combined_scores(estimators: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -62,11 +63,12 @@ def selected_score(
         sums: Whether sums of two estimators are offered as well.
 
     Returns:
-        For each criterion, ``by_top1`` (ties: lower mean regret) and ``by_mean_regret``: ``chosen``, the
-        score chosen most often, and ``chosen_share``; for the chosen scores and the reference on the
-        reporting halves ``top1``, ``top1_reference``, ``mean_regret``, ``mean_regret_reference``, the
-        intervals of the differences ``top1_difference_interval`` and ``regret_difference_interval``, and
-        their ``p_top1_against_<reference>`` and ``p_regret_against_<reference>``. Beside them ``n_scores``,
+        For each criterion, ``by_top1`` (ties: lower mean regret), ``by_mean_regret`` and
+        ``by_mean_spearman``: ``chosen``, the score chosen most often, and ``chosen_share``; for the chosen
+        scores and the reference on the reporting halves ``top1``, ``mean_regret`` and ``mean_spearman``, each
+        with its ``_reference``; the intervals of the differences, ``top1_difference_interval``,
+        ``regret_difference_interval`` and ``spearman_difference_interval``, and their p,
+        ``p_top1_against_<reference>`` and so on. Beside them ``n_scores``,
         ``splits``, and ``by_all_targets``: the best on all targets by each criterion with its values there,
         which are too good.
 
@@ -86,20 +88,25 @@ def selected_score(
     gains = np.where(valid, truth.T, 0.0)
     top1 = np.stack([picks.top_k(scores[name].T, gains, valid, 1) for name in names])  # (N, T)
     regret = np.stack([picks.regret(scores[name].T, gains, valid) for name in names])  # (N, T)
+    rho = np.stack([
+        [spearman(scores[name][valid[j], j], truth[valid[j], j]) for j in range(total)] for name in names
+    ])  # (N, T)
+    of = {"top1": top1, "mean_regret": regret, "mean_spearman": rho}
     orders = permutations("selected score", seed, splits, total)
     result: dict[str, Any] = {"n_scores": len(names), "splits": splits, "by_all_targets": {}}
     for criterion in _CRITERIA:
         halves = [order[: total // 2] for order in orders]
-        chosen = [_best(top1[:, half], regret[:, half], criterion) for half in halves]
+        chosen = [_best({name: part[:, half] for name, part in of.items()}, criterion) for half in halves]
         reported = np.zeros((splits, total), dtype=bool)
         for split, order in enumerate(orders):
             reported[split, order[total // 2 :]] = True
-        result[f"by_{criterion}"] = _report(names, chosen, reported, top1, regret, reference)
-        overall = _best(top1, regret, criterion)
+        result[f"by_{criterion}"] = _report(names, chosen, reported, of, reference)
+        overall = _best(of, criterion)
         result["by_all_targets"][criterion] = {
             "chosen": names[overall],
             "top1": mean(top1[overall]),
             "mean_regret": mean(regret[overall]),
+            "mean_spearman": mean(rho[overall]),
         }
     return result
 
@@ -108,18 +115,18 @@ def _report(
     names: list[str],
     chosen: list[int],
     reported: np.ndarray,
-    top1: np.ndarray,
-    regret: np.ndarray,
+    of: Mapping[str, np.ndarray],
     reference: str,
 ) -> dict[str, Any]:
     often, times = Counter(chosen).most_common(1)[0]
     values: dict[str, Any] = {"chosen": names[often], "chosen_share": times / len(chosen)}
     against = names.index(reference)
-    for metric, of, label in (("top1", top1, "top1"), ("mean_regret", regret, "regret")):
+    for metric in _CRITERIA:
+        label, parts = metric.removeprefix("mean_"), of[metric]
         times_reported = reported.sum(axis=0)  # (T,)
-        total = np.sum(of[chosen], axis=0, where=reported)
+        total = np.sum(parts[chosen], axis=0, where=reported)
         mine = np.where(times_reported > 0, total / np.maximum(times_reported, 1), np.nan)
-        theirs = np.where(times_reported > 0, of[against], np.nan)
+        theirs = np.where(times_reported > 0, parts[against], np.nan)
         values |= {
             metric: mean(mine),
             f"{metric}_reference": mean(theirs),
@@ -129,11 +136,13 @@ def _report(
     return values
 
 
-def _best(top1: np.ndarray, regret: np.ndarray, criterion: str) -> int:
+def _best(of: Mapping[str, np.ndarray], criterion: str) -> int:
     """Returns which score (of N) is best on some targets (N, n); equal ones in the order given."""
-    hits, losses = top1.mean(axis=1), regret.mean(axis=1)
-    keys = (losses, -hits) if criterion == "top1" else (-hits, losses)
-    return int(np.lexsort((*keys,))[0])
+    hits, losses = of["top1"].mean(axis=1), of["mean_regret"].mean(axis=1)
+    keys = {"top1": (losses, -hits), "mean_regret": (-hits, losses)}
+    if criterion == "mean_spearman":
+        return int(np.argmax(of["mean_spearman"].mean(axis=1)))
+    return int(np.lexsort(keys[criterion])[0])
 
 
 def _ranks(matrix: np.ndarray) -> np.ndarray:

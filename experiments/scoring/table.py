@@ -34,7 +34,8 @@ def score_table(
         By metric, then by estimator: ``top1`` with its 95 % ``top1_interval`` over targets and its multiple
         of a random pick's, ``top1_over_random``, ``top3``, ``mean_regret`` with ``mean_regret_interval``,
         ``max_regret``, ``mean_regret_relative``, ``mean_spearman``, ``undefined_scores`` (NaN candidates,
-        ranked last), ``p_top1_against_<reference>``, ``p_regret_against_<reference>`` and, without a mask,
+        ranked last), ``p_top1_against_<reference>``, ``p_regret_against_<reference>``,
+        ``p_spearman_against_<reference>`` and, without a mask,
         ``matrix_spearman``, ``matrix_p_mantel`` and ``matrix_p_spearman`` over all pairs. Of the table
         itself: ``random_top1``, ``ceiling_top1_seeds`` (NaN for a single seed), ``ceiling_top1_halves`` if
         they are given, ``ceiling_top1_transpose``, ``matrix_p_floor``, ``n_targets``, ``n_seeds``,
@@ -68,6 +69,7 @@ def score_table(
             base = by_name[reference]
             row[f"p_top1_against_{reference}"] = paired_test(of.top1, base.top1, seed=seed).p
             row[f"p_regret_against_{reference}"] = paired_test(of.regret, base.regret, seed=seed).p
+            row[f"p_spearman_against_{reference}"] = paired_test(of.spearman, base.spearman, seed=seed).p
         for metric, value in row.items():
             table.setdefault(metric, {})[name] = value
     count = candidates.checked(truth, mask).sum(axis=0)
