@@ -35,9 +35,10 @@ def test_golden_sums(projection, first, digest):
     sketch = FisherSketch(SketchSpec(5, 13, 40, projection, seed=3))
     sketch.update(_whole_numbers(9, 5, -4, 5), _whole_numbers(9, 13, -3, 4), torch.arange(9) // 2)
     sums = sketch.state()[0]["sums"]
-    assert sums[0, 0, :6].tolist() == first
+    changed = "this torch, numpy or platform draws other features: older signatures no longer compare"
+    assert sums[0, 0, :6].tolist() == first, changed
     assert torch.equal(sums, sums.round())
-    assert hashlib.sha256(sums.numpy().astype("<i8").tobytes()).hexdigest()[:16] == digest
+    assert hashlib.sha256(sums.numpy().astype("<i8").tobytes()).hexdigest()[:16] == digest, changed
 
 
 def test_draws_look_uniform_and_independent():
