@@ -6,6 +6,7 @@ after every check.
 """
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from tests.chaos import changed, equal, files, finished, prepare, redone, results, start
 
 PROCESSES = 4
+_BAR = re.compile(r"\d+%\|.*\| \d+/\d+ \[")  # of a progress bar
 
 Results = tuple[dict, dict]
 
@@ -57,7 +59,7 @@ def _signals(folder: Path, wanted: Results) -> Iterator[tuple[str, dict]]:
         yield (
             name,
             {
-                "line": lines[-1],
+                "lines": lines,
                 "in_cache": len(before),
                 "in_the_end": len(after),
                 "holds": {
@@ -86,7 +88,7 @@ def _disk(folder: Path, wanted: Results) -> Iterator[tuple[str, dict]]:
         yield (
             "full_disk",
             {
-                "line": lines[-1].replace(str(folder), "FOLDER"),
+                "lines": [line.replace(str(folder), "FOLDER") for line in lines],
                 "disk_bytes": used // 2,
                 "in_cache": len(before),
                 "in_the_end": len(after),
@@ -107,7 +109,7 @@ def _disk(folder: Path, wanted: Results) -> Iterator[tuple[str, dict]]:
         yield (
             "read_only_cache",
             {
-                "line": lines[-1].replace(str(folder), "FOLDER"),
+                "lines": [line.replace(str(folder), "FOLDER") for line in lines],
                 "in_cache": len(after),
                 "in_the_end": len(files(cache)),
                 "holds": {
@@ -144,7 +146,7 @@ def _shared(folder: Path, wanted: Results) -> Iterator[tuple[str, dict]]:
     yield (
         f"{PROCESSES}_processes",
         {
-            "line": f"{locks} locks of a dead process",
+            "locks_of_a_dead_process": locks,
             "in_cache": len(before),
             "in_the_end": len(seen),
             "written_once": len(seen.keys() - again),
@@ -170,7 +172,7 @@ def _end(run: subprocess.Popen) -> tuple[int, list[str]]:
     """Gives the exit code, and the lines on stderr without those of progress bars."""
     errors = run.communicate()[1].decode()
     lines = [line.rpartition("\r")[2] for line in errors.split("\n")]
-    return run.returncode, [line for line in lines if line.strip() and "it/s]" not in line]
+    return run.returncode, [line for line in lines if line.strip() and not _BAR.search(line)]
 
 
 def _left(cache: Path) -> list[str]:
