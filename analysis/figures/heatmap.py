@@ -9,6 +9,7 @@ from analysis import style
 from analysis.pairs import Pairs
 
 MOST_WITH_VALUES = 20  # tasks; beyond it the printed values would be too small to read
+MOST_GROUPS_SIDE_BY_SIDE = 6  # beyond it their names would overlap
 
 
 def draw(pairs: Pairs, caption: str, key: str = "joint", label: str = "joint alignment (cosine)") -> Figure:
@@ -69,6 +70,16 @@ def _mark_groups(axes, groups: list[str]) -> None:  # type: ignore[no-untyped-de
     for start in starts[1:]:
         axes.axhline(start - 0.5, color=style.paper(), linewidth=2.5)
         axes.axvline(start - 0.5, color=style.paper(), linewidth=2.5)
+    turned = len(starts) > MOST_GROUPS_SIDE_BY_SIDE
     for start, end in zip(starts, [*starts[1:], len(groups)], strict=True):
-        middle = (start + end - 1) / 2
-        axes.text(middle, -0.7, groups[start], ha="center", va="bottom", fontsize=7.5, fontweight="bold")
+        axes.text(
+            (start + end - 1) / 2,
+            -0.7,
+            groups[start].replace("_", " "),
+            ha="left" if turned else "center",
+            va="bottom",
+            rotation=45 if turned else 0,
+            rotation_mode="anchor",
+            fontsize=7.5,
+            fontweight="bold",
+        )
