@@ -65,7 +65,12 @@ def _points(axes: Axes, pairs: Pairs, target: int, gain: np.ndarray, size: float
         (rest, style.COLOURS[5], "source of another group"),
         (same, style.COLOURS[0], "source of the same group"),
     ):
-        axes.scatter(joint[members], gain[members, target], s=11 * size, color=colour, label=label)
+        # Small and seen through where thousands of pairs share the panel.
+        dense = min(1.0, 1.2 * size)
+        area = 11 * size * dense
+        axes.scatter(
+            joint[members], gain[members, target], s=area, color=colour, alpha=dense, linewidth=0, label=label
+        )
     for source, marker, area, colour, label in (
         (pairs.pick(target), "o", 40, style.PICK, "pick"),
         (pairs.best(target), "D", 90, style.BEST, "best source"),

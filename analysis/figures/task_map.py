@@ -68,7 +68,7 @@ def draw(pairs: Pairs, caption: str) -> Figure:
     also = f", {left_out} names left out where they would overlap" if left_out else ""
     axes.set_xlabel(f"first axis of 1 - joint alignment (both axes carry {share:.0%}{also})")
     axes.set_ylabel("second axis")
-    figure.legend(loc="outside upper center", ncols=min(7, len(groups)))
+    figure.legend(loc="outside upper center", ncols=min(5, len(groups)))
     style.grid(axes)
     return figure
 
