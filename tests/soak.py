@@ -91,7 +91,8 @@ def write_text(path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
         for name, source in composed("domains", "text100").chosen().items():
             for document in source.documents(name):
-                file.write(f"{document}\n")
+                text = document.replace("\0", "")  # one of Pygments' examples holds some: binary, to a text file
+                file.write(f"{text}\n")
 
 
 def _stream(folder: Path, tokens: int, sender: Connection) -> None:
