@@ -91,7 +91,7 @@ def write_text(path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
         for name, source in composed("domains", "text100").chosen().items():
             for document in source.documents(name):
-                text = document.replace("\0", "")  # one of Pygments' examples holds some: binary, to a text file
+                text = document.replace("\0", "")  # a file with one is binary to `local_text`
                 file.write(f"{text}\n")
 
 
