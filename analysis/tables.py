@@ -148,3 +148,15 @@ def numeric(column: pd.Series) -> bool:
 
 def _escape(text: str) -> str:
     return "".join(_LATEX.get(letter, letter) for letter in text)
+
+
+def number(value: float | None) -> float:
+    """A stored number, NaN where the run holds null for one that is undefined.
+
+    Args:
+        value: from ``metrics.json``.
+
+    Returns:
+        The number.
+    """
+    return float("nan") if value is None else float(value)

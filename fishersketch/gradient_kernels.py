@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from fishersketch.errors import FisherSketchError
 from fishersketch.layers import summed_loss
+from fishersketch.samples import all_finite
 
 Sample = tuple[Mapping[str, Any], Tensor]
 
@@ -74,7 +75,7 @@ def gradient_kernels(
                 progress(done, total)
         for piece, rows in zip(pieces, held, strict=True):
             kernel = (rows @ rows.T).double().cpu()
-            if not torch.isfinite(kernel).all():
+            if not all_finite(kernel):
                 raise FisherSketchError(f"parameter {piece.name}: gradients are not finite")
             kernels[piece.name] += (kernel + kernel.T) / 2
     return kernels

@@ -140,7 +140,7 @@ def capture_head(
     ]
     try:
         with torch.no_grad():
-            output = model(**_forward_inputs(model, inputs))
+            output = model(**forward_inputs(model, inputs))
     finally:
         for handle in handles:
             handle.remove()
@@ -155,12 +155,12 @@ def capture_head(
             f"shape {tuple(shape)}: give one label for every position"
         )
     return Capture(
-        hooks.hidden, hooks.first_output, identify_transform(hooks.probes, _logits(output, name), name)
+        hooks.hidden, hooks.first_output, identify_transform(hooks.probes, logits_of(output, name), name)
     )
 
 
-# Without a cache of keys and values, where the model would build one.
-def _forward_inputs(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def forward_inputs(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the inputs without a cache of keys and values, where the model would build one."""
     parameters = inspect.signature(model.forward).parameters
     catches_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     if "use_cache" in parameters or (catches_all and hasattr(getattr(model, "config", None), "use_cache")):
@@ -168,8 +168,16 @@ def _forward_inputs(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, An
     return dict(inputs)
 
 
-# A model returns a tensor, an object with logits, or a tuple that begins with them.
-def _logits(output: Any, model_name: str) -> Tensor:
+def logits_of(output: Any, model_name: str) -> Tensor:
+    """Returns the logits of what a model returns: a tensor, an object with logits, or a tuple that begins so.
+
+    Args:
+        output: what it returned.
+        model_name: for the message.
+
+    Raises:
+        FisherSketchError: there are none.
+    """
     first = output[0] if isinstance(output, tuple) else output
     logits = first if isinstance(first, Tensor) else getattr(first, "logits", None)
     if not isinstance(logits, Tensor):

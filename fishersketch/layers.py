@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from fishersketch.errors import FisherSketchError
+from fishersketch.head_capture import forward_inputs, logits_of
 from fishersketch.head_labels import predicted_positions
+from fishersketch.samples import all_finite
 
 
 def linear_layers(model: nn.Module, patterns: Sequence[str] = ("*",)) -> dict[str, nn.Linear]:
@@ -86,7 +88,7 @@ def layer_terms(
         activation = seen[name][0].reshape(len(labels), -1, seen[name][0].shape[-1])
         error = error.reshape(len(labels), -1, error.shape[-1])
         for what, values in (("activations", activation), ("errors", error)):
-            if not torch.isfinite(values).all():
+            if not all_finite(values):
                 raise FisherSketchError(f"layer {name}: {what} hold NaN or infinite values")
         terms[name] = (activation, error)
     return terms
@@ -103,10 +105,7 @@ def summed_loss(model: nn.Module, inputs: Mapping[str, Any], labels: Tensor) -> 
     Raises:
         FisherSketchError: labels do not fit, or the model returns no logits.
     """
-    output = model(**inputs)
-    logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
-    if not isinstance(logits, Tensor):
-        raise FisherSketchError(f"{type(model).__name__} returns a {type(output).__name__} without logits")
+    logits = logits_of(model(**forward_inputs(model, inputs)), type(model).__name__)
     positions = predicted_positions(labels, inputs, logits.shape[-1]).to(logits.device)
     kept = logits.flatten(0, -2)[positions.index]
     if kept.dtype in (torch.float16, torch.bfloat16):

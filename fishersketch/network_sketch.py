@@ -8,6 +8,7 @@ import torch
 from fishersketch.alignment import cosines
 from fishersketch.errors import FisherSketchError
 from fishersketch.projections import Projection, make_projection
+from fishersketch.samples import all_finite, working_dtype
 from fishersketch.self_terms import SELF_TERMS
 
 # Their two projections of one vector are uncorrelated, so that layers can be summed before the product.
@@ -99,7 +100,7 @@ class NetworkSketch:
             left_sum, right_sum = left_sum + left, right_sum + right
             sums[:, index] = halves @ (left * right)
         sums[:, -1] = halves @ (left_sum * right_sum)
-        if not torch.isfinite(sums).all():
+        if not all_finite(sums):
             raise FisherSketchError("features are not finite: the model overflowed; load it in float32")
         self._sums += sums
         self._counts += halves.sum(1).long()
@@ -148,7 +149,7 @@ def _linear_forms(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns u and v of each sequence, (B, m) float64."""
     batch, positions = errors.shape[:2]
-    dtype = torch.float64 if errors.dtype == torch.float64 else torch.float32
+    dtype = working_dtype(activations, errors)
     pairs = [
         projection.project(rows.flatten(0, 1).to(dtype))
         for projection, rows in zip(projections, (activations, errors), strict=True)

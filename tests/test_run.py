@@ -1,7 +1,6 @@
 """`python run.py` from the outside: whole runs of a tiny model on tiny texts, and all ways that they end."""
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -12,17 +11,7 @@ from pathlib import Path
 
 import pytest
 from saved_models import WORDS, save_tiny_llama
-
-ROOT = Path(__file__).resolve().parent.parent
-DOMAINS = """
-defaults: [/schema/domains/set@_here_, _self_]
-name: words
-window_tokens: 16
-train_windows: 4
-sketch_windows: 4
-held_out_windows: 2
-piece_characters: 64
-"""
+from tiny_run import DOMAINS, ROOT, environment
 
 
 @dataclass
@@ -32,8 +21,7 @@ class Workshop:
     folder: Path
 
     def start(self, *arguments: str) -> subprocess.Popen:
-        env = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB", "HYDRA"))}
-        env |= {"FISHERSKETCH_CACHE": str(self.folder / "cache"), "OMP_NUM_THREADS": "1"}
+        env = environment(self.folder / "cache")
         line = [sys.executable, "run.py", "--config-dir", str(self.folder / "conf"), *arguments]
         pipe = subprocess.PIPE
         return subprocess.Popen(line, cwd=ROOT, env=env, stdout=pipe, stderr=pipe, text=True)

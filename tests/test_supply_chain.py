@@ -19,6 +19,7 @@ import pytest
 import torch
 from hub_server import serve_hub
 from saved_models import save_tiny_llama
+from tiny_run import environment, make_tiny
 
 from experiments.assets import unpack
 from experiments.config import CONF
@@ -207,24 +208,11 @@ SECRETS = {
     "AWS_SECRET_ACCESS_KEY": "secretvalueoftheclouds",
     "PIP_INDEX_URL": "http://reader:secretvalueoftheindex@127.0.0.1:9/simple",
 }
-DOMAINS = """
-defaults: [/schema/domains/set@_here_, _self_]
-name: words
-window_tokens: 16
-train_windows: 4
-sketch_windows: 4
-held_out_windows: 2
-piece_characters: 64
-entries:
-"""
 
 
-def run_with_secrets(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
-    env = {
-        name: value for name, value in os.environ.items() if not name.startswith(("WANDB", "HYDRA", "PIP"))
-    }
-    env |= SECRETS | {"FISHERSKETCH_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1", "PIP_RETRIES": "0"}
-    env |= {"HF_HOME": str(folder / "hub"), "PIP_CONFIG_FILE": os.devnull} | environment
+def run_with_secrets(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
+    env = environment(folder / "cache", without=("WANDB", "HYDRA", "PIP")) | SECRETS | {"PIP_RETRIES": "0"}
+    env |= {"HF_HOME": str(folder / "hub"), "PIP_CONFIG_FILE": os.devnull} | variables
     line = [sys.executable, "run.py", "--config-dir", str(folder / "conf"), f"store={folder / 'runs'}"]
     return subprocess.run([*line, *arguments], cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
 
@@ -233,14 +221,8 @@ def run_with_secrets(folder: Path, *arguments: str, **environment: str) -> subpr
 def run_folder(tmp_path_factory):
     """Runs with secrets around: a whole one that logs offline, one that fails in pip, one at a gated hub."""
     folder = tmp_path_factory.mktemp("secrets")
-    model = save_tiny_llama(folder / "model")
-    entries = ""
-    for number, name in enumerate("abc"):
-        text = " ".join(f"w{(7 * position * (number + 2)) % (150 + 20 * number)}" for position in range(600))
-        (folder / f"{name}.txt").write_text(text)
-        entries += f"  {name}: {{kind: local_text, group: words, path: {folder / name}.txt}}\n"
-    (folder / "conf" / "domains").mkdir(parents=True)
-    (folder / "conf" / "domains" / "words.yaml").write_text(DOMAINS + entries)
+    make_tiny(folder)
+    model = folder / "model"
     common = ["domains=words", "transfer=none", "estimator.num_features=64", "smoke=true", "device=cpu"]
     whole = run_with_secrets(folder, *common, "model=local", f"model.path={model}", "logger=wandb")
     assert whole.returncode == 0, whole.stderr

@@ -10,7 +10,7 @@ from analysis.figures import sketch_accuracy, sketch_scatter
 from analysis.load import RunFolder
 from analysis.presentation import Figure, Presentation, Table
 from analysis.scores import UNITS, scores
-from analysis.tables import markdown
+from analysis.tables import markdown, number
 
 METRICS = (
     "sketch.spearman_joint",
@@ -99,11 +99,11 @@ def _agreement_rows(metrics: dict[str, Any]) -> pd.DataFrame:
             row["measure"] = measure
             for statistic in ("spearman", "pearson", "rmse"):
                 key = f"{statistic}_{measure}"
-                row[statistic] = _number(values[key])
+                row[statistic] = number(values[key])
                 low, high = values[f"{key}_range"]
-                row[f"{statistic}_min"], row[f"{statistic}_max"] = _number(low), _number(high)
+                row[f"{statistic}_min"], row[f"{statistic}_max"] = number(low), number(high)
             low, high = values[f"spearman_{measure}_interval"]
-            row["spearman_low"], row["spearman_high"] = _number(low), _number(high)
+            row["spearman_low"], row["spearman_high"] = number(low), number(high)
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -135,17 +135,13 @@ def _speed(speedup: dict[str, Any]) -> pd.DataFrame:
 
 
 def _flat(values: dict[str, Any]) -> pd.DataFrame:
-    return pd.DataFrame([{"measure": key, "value": _number(value)} for key, value in sorted(values.items())])
+    return pd.DataFrame([{"measure": key, "value": number(value)} for key, value in sorted(values.items())])
 
 
 def _tasks(run: RunFolder) -> pd.DataFrame:
     metrics, exact = run.metrics, run.arrays("exact")
     frame = pd.DataFrame({"task": exact["names"], "group": exact["groups"]})
     frame["source"] = [metrics["sources"][name] for name in frame["task"]]
-    frame["accuracy"] = [_number(metrics["accuracy"].get(name)) for name in frame["task"]]
+    frame["accuracy"] = [number(metrics["accuracy"].get(name)) for name in frame["task"]]
     frame["separability_gap"] = exact["separability_gap"]
     return frame
-
-
-def _number(value: Any) -> float:
-    return float("nan") if value is None else float(value)

@@ -11,7 +11,7 @@ from analysis.figures import by_depth
 from analysis.load import RunFolder
 from analysis.presentation import Figure, Presentation, Table
 from analysis.scores import UNITS, scores
-from analysis.tables import markdown
+from analysis.tables import markdown, number
 
 METRICS = (
     "spearman_head",
@@ -117,8 +117,8 @@ def _agreement(metrics: dict[str, Any]) -> pd.DataFrame:
     for name, values in metrics["agreement"].items():
         row: dict[str, Any] = {"approximation": name, "of": _WHAT[name]}
         for statistic in ("spearman", "pearson", "rmse"):
-            row[statistic] = _number(values[statistic])
-            row[f"{statistic}_low"], row[f"{statistic}_high"] = map(_number, values[f"{statistic}_interval"])
+            row[statistic] = number(values[statistic])
+            row[f"{statistic}_low"], row[f"{statistic}_high"] = map(number, values[f"{statistic}_interval"])
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -225,7 +225,3 @@ def _said(kinds: pd.DataFrame, value: str) -> str:
 
 def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if values.size else float("nan")
-
-
-def _number(value: Any) -> float:
-    return float("nan") if value is None else float(value)
