@@ -3,7 +3,8 @@
 The tokens go the way of a run's: a text file, read block by block; the tokenizer; windows; the model; the
 sketch. The model is SmolLM2-135M cut down, so that a core does some thousands of tokens a second rather than
 five hundred: the first of its 30 layers, and the first 4,096 entries of its tokenizer and rows of its
-embedding and head, all with the real weights. The text is that of the hundred domains of ``text100``.
+embedding and head, all with the real weights. The text is that of the hundred domains of ``text100``, their
+documents in a random order: languages differ in tokens a character, and so would the blocks read at a time.
 
 A process of its own streams; this one notes how much memory that one holds, and writes the record: rss.csv,
 soak.json and rss.png, after every half million tokens.
@@ -13,6 +14,7 @@ import csv
 import json
 import multiprocessing
 import os
+import random
 import sys
 import tempfile
 import time
@@ -35,7 +37,8 @@ def main(record: Path, tokens: int = 10_000_000) -> int:
     """Streams and writes the record.
 
     Returns:
-        1 if memory grew by a byte a token or more after the warm-up, else 0.
+        1 if memory grew by a byte a token or more after the warm-up (the line through the medians of each half
+        million tokens), else 0.
     """
     record.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
@@ -85,14 +88,16 @@ def save_cut_model(folder: Path) -> None:
 
 
 def write_text(path: Path) -> None:
-    """Writes the text of a hundred domains into one file."""
+    """Writes the text of a hundred domains into one file, documents in a random order."""
     from tests.composed import composed
 
+    sources = composed("domains", "text100").chosen().items()
+    documents = [document for name, source in sources for document in source.documents(name)]
+    random.Random(0).shuffle(documents)
     with path.open("w", encoding="utf-8") as file:
-        for name, source in composed("domains", "text100").chosen().items():
-            for document in source.documents(name):
-                text = document.replace("\0", "")  # a file with one is binary to `local_text`
-                file.write(f"{text}\n")
+        for document in documents:
+            text = document.replace("\0", "")  # a file with one is binary to `local_text`
+            file.write(f"{text}\n")
 
 
 def _stream(folder: Path, tokens: int, sender: Connection) -> None:
@@ -159,7 +164,7 @@ def _write(record: Path, rows: list[dict[str, Any]], tokens: int) -> float:
         table.writerows(rows)
     count, rss = (np.array([row[name] for row in rows], float) for name in ("tokens", "rss_bytes"))
     warm = count >= WARM_UP * tokens
-    growth = float(np.polyfit(count[warm] / 1e6, rss[warm], 1)[0]) if warm.sum() > 1 else float("nan")
+    growth, error = _slope(count[warm], rss[warm])
     about = {
         "command": f"python -m tests.soak {record} {tokens}",
         "git_commit": commit(ROOT)[0],
@@ -167,7 +172,7 @@ def _write(record: Path, rows: list[dict[str, Any]], tokens: int) -> float:
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "model": f"SmolLM2-135M-Instruct, {LAYERS} of 30 layers, {VOCABULARY} of 49,152 vocabulary entries",
-        "text": "text100, all its documents in one file",
+        "text": "text100, all its documents in random order in one file",
         "passes_over_the_text": rows[-1]["passes"],
         "window_tokens": WINDOW_TOKENS,
         "tokens": rows[-1]["tokens"],
@@ -180,10 +185,22 @@ def _write(record: Path, rows: list[dict[str, Any]], tokens: int) -> float:
             "max": int(rss.max()),
         },
         "growth_bytes_per_million_tokens": None if np.isnan(growth) else round(growth),
+        "standard_error_of_growth": None if np.isnan(error) else round(error),
     }
     (record / "soak.json").write_text(json.dumps(about, indent=1) + "\n")
     _draw(record / "rss.png", count, rss, about)
     return growth
+
+
+def _slope(count: np.ndarray, rss: np.ndarray) -> tuple[float, float]:
+    """Gives the line through the medians of each half million tokens: bytes a million tokens, standard error."""
+    from scipy.stats import linregress
+
+    parts = [count // PART_TOKENS == part for part in np.unique(count // PART_TOKENS)]
+    if len(parts) < 3:
+        return float("nan"), float("nan")
+    fit = linregress([count[part].mean() / 1e6 for part in parts], [np.median(rss[part]) for part in parts])
+    return float(fit.slope), float(fit.stderr)
 
 
 def _draw(path: Path, count: np.ndarray, rss: np.ndarray, about: dict[str, Any]) -> None:
