@@ -37,8 +37,7 @@ def main(record: Path, tokens: int = 10_000_000) -> int:
     """Streams and writes the record.
 
     Returns:
-        1 if memory grew by a byte a token or more after the warm-up (the line through the medians of each half
-        million tokens), else 0.
+        1 if memory grew by a byte a token or more after the warm-up, else 0.
     """
     record.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
@@ -193,7 +192,7 @@ def _write(record: Path, rows: list[dict[str, Any]], tokens: int) -> float:
 
 
 def _slope(count: np.ndarray, rss: np.ndarray) -> tuple[float, float]:
-    """Gives the line through the medians of each half million tokens: bytes a million tokens, standard error."""
+    """Fits a line to the medians of half a million tokens each: bytes a million tokens, standard error."""
     from scipy.stats import linregress
 
     parts = [count // PART_TOKENS == part for part in np.unique(count // PART_TOKENS)]
