@@ -1,8 +1,10 @@
 """Runs one experiment: ``python run.py experiment=NAME``; ``--help`` lists what can be chosen and set."""
 
 from experiments.huge_pages import ask_for_huge_pages
+from experiments.same_sums import ask_for_same_sums
 
 if __name__ == "__main__":
+    ask_for_same_sums()
     ask_for_huge_pages()
 
 from pathlib import Path

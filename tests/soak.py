@@ -7,9 +7,9 @@ embedding and head, all with the real weights. The text is that of the hundred d
 documents in a random order: languages differ in tokens a character, and so would the blocks read at a time.
 
 A process of its own streams, with Python's small objects in malloc too, and notes two figures: its resident
-memory, and the bytes that malloc has handed out and not had back. A leak is in both; blocks of many sizes that
-come and go leave holes, which are in the first alone. This process writes the record, rss.csv, soak.json and
-rss.png, after every half million tokens.
+memory, and the bytes that malloc has handed out and not had back. A leak is in both; blocks of many sizes
+come and go and leave holes, which are in the first alone. This process writes the record, rss.csv,
+soak.json and rss.png, after every half million tokens.
 """
 
 import csv
